@@ -1,0 +1,32 @@
+import { uptime } from 'node:os'
+
+/** The client's clocks. Decisions use `now`; the other two may only shorten belief (see lease.ts). */
+export interface Clock {
+  /** Monotonic milliseconds: never steps, may stand still while the machine sleeps. */
+  now(): number
+  /** The wall clock in milliseconds: steps, but goes on while the machine sleeps. */
+  wall(): number
+  /** Milliseconds since the machine was started, sleep included where the platform counts it. */
+  uptime(): number
+  /** Runs `fn` after `ms`. A timer that is not `alive` does not keep the process alive. */
+  after(ms: number, fn: () => void, alive: boolean): Timer
+}
+
+export interface Timer {
+  cancel(): void
+}
+
+/** Node cannot time longer than this in one go; what wakes early looks at the clock and sleeps again. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1
+
+/** The machine's own clocks. */
+export const systemClock: Clock = {
+  now: () => performance.now(),
+  wall: () => Date.now(),
+  uptime: () => uptime() * 1_000,
+  after(ms, fn, alive) {
+    const timer = setTimeout(fn, Math.min(Math.max(0, ms), LONGEST_TIMER_MS))
+    if (!alive) timer.unref()
+    return { cancel: () => clearTimeout(timer) }
+  },
+}
