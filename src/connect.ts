@@ -1,11 +1,12 @@
 import { defaultUrl } from './connect/default.js'
+import { parseStoreUrl, type StoreUrl } from './connect/url.js'
 import type { Backend } from './core/backend.js'
 import { ConfigError } from './core/errors.js'
 import { Holdfast, type HoldfastOptions } from './core/holdfast.js'
 
 /** Makes a backend from a URL. One file a store; the optional client libraries are imported there and nowhere else. */
-export interface Opener {
-  open(url: URL): Promise<Backend> | Backend
+interface Opener {
+  open(url: StoreUrl): Promise<Backend> | Backend
 }
 
 /** The stores by the scheme of their URL. */
@@ -25,20 +26,10 @@ export async function connect(url?: string, options: HoldfastOptions = {}): Prom
 
 /** The backend that a URL names, not yet opened. */
 export async function openBackend(text: string): Promise<Backend> {
-  const url = parse(text)
-  const opener = OPENERS[url.protocol]
+  const url = parseStoreUrl(text)
+  const opener = OPENERS[url.scheme]
   if (opener === undefined) {
-    const known = Object.keys(OPENERS).join(' ')
-    throw new ConfigError(`There is no store for '${url.protocol}//…'. Known: ${known}`)
+    throw new ConfigError(`There is no store for '${url.scheme}'. Known: ${Object.keys(OPENERS).join(' ')}`)
   }
   return await (await opener()).open(url)
-}
-
-function parse(text: string): URL {
-  try {
-    return new URL(text)
-  } catch {
-    // Neither the text nor the parser's own message is shown: either may hold a password.
-    throw new ConfigError("That is not a store's URL. Write one such as 'sqlite:/var/lib/app/locks.db' or 'redis://localhost:6379'.")
-  }
 }
