@@ -81,7 +81,10 @@ export interface Holder {
   /** The random id of the client (one `Holdfast` object) that made the ticket. */
   readonly client: string
   readonly host: string
+  /** 0: no process speaks for it at the moment (it was let go of, for another to adopt). */
   readonly pid: number
+  /** Further processes that work under this ticket: where a store drops a ticket whose process is gone, it means all of them. */
+  readonly also?: readonly number[]
   readonly note?: string
 }
 
@@ -113,7 +116,7 @@ export interface TicketRef {
 export interface RenewRequest extends TicketRef {
   readonly ttlMs: number
   readonly waitTtlMs: number
-  /** The ticket now belongs to this handle and this holder (its client's inbox included). */
+  /** The ticket now belongs to this handle and this holder (its client's inbox included). Each may come without the other. */
   readonly nextHandle?: string
   readonly nextHolder?: Holder
 }
