@@ -10,6 +10,7 @@ import type {
 } from '../../core/backend.js'
 import { BackendError } from '../../core/errors.js'
 import { lineText } from '../../core/line.js'
+import { isDuplicate } from './failures.js'
 import { LockFile } from './file.js'
 import { GUARANTEES } from './guarantees.js'
 import { holderText, isPlain } from './holder.js'
@@ -64,7 +65,9 @@ export class SqliteBackend implements Backend {
   async renew(requests: readonly RenewRequest[]): Promise<Standing[]> {
     const { file, inbox } = this.#parts()
     const doing = 'renewing'
-    const plain = requests.filter((r) => r.order !== undefined && r.nextHandle === undefined && r.nextHolder === undefined)
+    const plain = requests.filter(
+      (r) => r.order !== undefined && r.nextHandle === undefined && r.nextHolder === undefined,
+    )
     if (plain.length > 0) {
       const items = JSON.stringify(plain.map((r) => [Number(r.order), r.id, r.handle, r.ttlMs]))
       const { changes } = await file.attempt(doing, () => file.sql.renewFirst.run([items, now(), CLOCK]))
@@ -127,11 +130,17 @@ export class SqliteBackend implements Backend {
       items.push([id, text, weight, capacity, ttlMs, holderText(holder)])
     }
     const json = JSON.stringify(items)
-    const { changes, lastInsertRowid } = await file.attempt('standing in line', () =>
-      file.sql.joinFree.run([json, now(), CLOCK, inbox.name]),
-    )
-    // Else those that did get in are found standing by the transaction that follows, as a repeated join would be.
-    return changes === requests.length ? Number(lastInsertRowid) - requests.length + 1 : undefined
+    try {
+      const { changes, lastInsertRowid } = await file.attempt('standing in line', () =>
+        file.sql.joinFree.run([json, now(), CLOCK, inbox.name]),
+      )
+      // Else those that did get in are found standing by the transaction that follows, as a repeated join would be.
+      return changes === requests.length ? Number(lastInsertRowid) - requests.length + 1 : undefined
+    } catch (error) {
+      // An id that stands already: the transaction answers for each by itself.
+      if (error instanceof BackendError && isDuplicate(error.cause)) return undefined
+      throw error
+    }
   }
 
   /** Those that stood alone in their line, so that there was nobody to tell; they have left. */
@@ -140,7 +149,8 @@ export class SqliteBackend implements Backend {
     const plain = new Map<number, LeaveRequest>()
     for (const request of requests) {
       const { order, handle, keepMs, tombstoneMs } = request
-      if (order !== undefined && handle !== undefined && keepMs === 0 && tombstoneMs === 0) plain.set(Number(order), request)
+      if (order !== undefined && handle !== undefined && keepMs === 0 && tombstoneMs === 0)
+        plain.set(Number(order), request)
     }
     if (plain.size === 0) return new Set()
     const items = JSON.stringify([...plain].map(([order, request]) => [order, request.id, request.handle]))
@@ -154,10 +164,12 @@ export class SqliteBackend implements Backend {
     const { standings, mail } = await file.transaction(doing, () => {
       const ledger = new Ledger(file.sql, inbox.name)
       const outcomes = decide(ledger)
-      const tickets = outcomes.filter((outcome) => !('state' in outcome))
+      const tickets = outcomes.filter((outcome): outcome is Ticket => !('state' in outcome))
       ledger.settle(new Set(tickets))
       ledger.write()
-      const waiting = tickets.filter((ticket) => !ledger.isDropped(ticket) && !ledger.line(ticket.line).isGranted(ticket))
+      const waiting = tickets.filter(
+        (ticket) => !ledger.isDropped(ticket) && !ledger.line(ticket.line).isGranted(ticket),
+      )
       const ahead = ledger.ahead(waiting)
       const standings = outcomes.map((outcome) => {
         return 'state' in outcome ? outcome : this.#standing(outcome, ahead.get(outcome), ledger)

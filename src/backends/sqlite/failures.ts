@@ -13,6 +13,11 @@ export function isBusy(error: unknown): boolean {
   return /^SQLITE_(BUSY|LOCKED)/.test(sqliteCode(error))
 }
 
+/** A row with that key is there already. */
+export function isDuplicate(error: unknown): boolean {
+  return sqliteCode(error).startsWith('SQLITE_CONSTRAINT')
+}
+
 /** What went wrong with the file, and what to do about it. The path is no secret: it is what people need to know. */
 export function failure(path: string, doing: string, error: unknown): BackendError {
   if (error instanceof BackendError) return error
@@ -31,7 +36,13 @@ export function openFailure(path: string, error: unknown): BackendError {
   const folder = dirname(path)
   const parent = stat(folder)
   if (parent === undefined) {
-    return say(path, doing, `the directory ${folder} does not exist. Make it first (mkdir -p), or correct the path.`, false, error)
+    return say(
+      path,
+      doing,
+      `the directory ${folder} does not exist. Make it first (mkdir -p), or correct the path.`,
+      false,
+      error,
+    )
   }
   if (!parent.isDirectory()) return say(path, doing, `${folder} is not a directory. Correct the path.`, false, error)
   if (stat(path)?.isDirectory() === true) {
@@ -50,7 +61,11 @@ const KNOWN: readonly (readonly [pattern: RegExp, retryable: boolean, text: stri
     'another process keeps the file locked. If it stays so, a process was stopped while it was writing: find it with fuser or lsof.',
   ],
   [/^SQLITE_FULL|^SQLITE_IOERR_SHMSIZE/, false, 'the disk is full. Free some space; nothing was changed.'],
-  [/^SQLITE_(READONLY|PERM|AUTH|CANTOPEN)/, false, `the file, or the directory it is in, is read-only for this user. ${RIGHTS}`],
+  [
+    /^SQLITE_(READONLY|PERM|AUTH|CANTOPEN)/,
+    false,
+    `the file, or the directory it is in, is read-only for this user. ${RIGHTS}`,
+  ],
   [/^SQLITE_NOTADB/, false, 'that is not a SQLite database. Give Holdfast a file of its own.'],
   [
     /^SQLITE_CORRUPT/,

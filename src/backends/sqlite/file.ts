@@ -152,9 +152,12 @@ function checkSchema(path: string, db: Database.Database): void {
   const version = Number(value(db, 'PRAGMA user_version'))
   const empty = value(db, 'SELECT count(*) FROM sqlite_master') === 0
   if (application !== APPLICATION_ID && !(empty && application === 0 && version === 0)) {
-    throw new BackendError(`The sqlite store ${path} is the database of another program. Give Holdfast a file of its own.`, {
-      retryable: false,
-    })
+    throw new BackendError(
+      `The sqlite store ${path} is the database of another program. Give Holdfast a file of its own.`,
+      {
+        retryable: false,
+      },
+    )
   }
   if (version > SCHEMA_VERSION) {
     throw new BackendError(

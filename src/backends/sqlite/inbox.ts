@@ -129,7 +129,7 @@ export class Inbox {
       const count = readSync(this.#fd, this.#page, 0, this.#page.length, this.#offset)
       if (count === 0) break
       this.#offset += count
-      this.#rest += this.#page.latin1Slice(0, count)
+      this.#rest += this.#page.toString('latin1', 0, count)
     }
     const letters = this.#rest.split('\n')
     this.#rest = letters.pop() ?? ''

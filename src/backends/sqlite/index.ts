@@ -9,7 +9,9 @@ export function sqlite(path: string): Backend {
     throw new ConfigError("sqlite: give the path of a file, such as '/var/lib/app/locks.db'.")
   }
   if (path === ':memory:') {
-    throw new ConfigError("sqlite: ':memory:' would be seen by this client alone. Use the memory store ('memory:') within one process.")
+    throw new ConfigError(
+      "sqlite: ':memory:' would be seen by this client alone. Use the memory store ('memory:') within one process.",
+    )
   }
   return new SqliteBackend(resolve(path))
 }

@@ -19,7 +19,8 @@ export function joinAll(requests: readonly JoinRequest[], ledger: Ledger, inbox:
     // A group is decided at once, when its first member comes: nothing can step in between.
     const members = request.group === undefined ? [request] : requests.filter((other) => other.group === request.group)
     const refused = members.length > 1 && !members.every((member) => isPossible(member, ledger))
-    for (const member of members) outcomes.set(member, refused ? refuse(member, ledger) : joinOne(member, ledger, inbox))
+    for (const member of members)
+      outcomes.set(member, refused ? refuse(member, ledger) : joinOne(member, ledger, inbox))
   }
   return requests.map((request) => outcomes.get(request)!)
 }

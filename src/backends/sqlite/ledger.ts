@@ -1,7 +1,7 @@
 import { LineState } from './line-state.js'
 import type { Mail } from './inbox.js'
 import { CLOCK, gone, now } from './process.js'
-import { HEAD, type Statements } from './statements.js'
+import type { Statements } from './statements.js'
 import { isGone, readTicket, type Ticket } from './ticket.js'
 
 /**

@@ -81,7 +81,7 @@ function look(pid: number): { state: string; start: string } {
   try {
     const fd = openSync(`/proc/${pid}/stat`, 'r')
     try {
-      text = page.latin1Slice(0, readSync(fd, page, 0, page.length, 0))
+      text = page.toString('latin1', 0, readSync(fd, page, 0, page.length, 0))
     } finally {
       closeSync(fd)
     }
@@ -106,7 +106,10 @@ function bootId(): string {
 function otherBootId(): string {
   if (process.platform === 'darwin') {
     try {
-      return execFileSync('/usr/sbin/sysctl', ['-n', 'kern.bootsessionuuid'], { encoding: 'latin1', timeout: 2_000 }).trim()
+      return execFileSync('/usr/sbin/sysctl', ['-n', 'kern.bootsessionuuid'], {
+        encoding: 'latin1',
+        timeout: 2_000,
+      }).trim()
     } catch {
       // An old macOS: as everywhere else.
     }

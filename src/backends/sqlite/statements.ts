@@ -4,7 +4,6 @@ import { COLUMNS } from './ticket.js'
 type Connection = Database.Database
 type Statement = Database.Statement
 
-
 /** The head of a line is read this far in the first go: the holder of a mutex, who is next, and a spare. */
 export const HEAD = 3
 
