@@ -13,6 +13,7 @@ export function outsideServer(url: string, defaultPort: number): Server {
     host: hostname,
     port: port === '' ? defaultPort : Number(port),
     pid: 0,
+    directory: '',
     log: () => '',
     pause: refuse,
     resume: refuse,

@@ -30,7 +30,7 @@ export async function startPgbouncer(postgres: Server, options: PgbouncerOptions
     ...options.settings,
   }
   const lines = Object.entries(settings).map(([key, value]) => `${key} = ${value}`)
-  const target = `* = host=127.0.0.1 port=${postgres.port} user=postgres`
+  const target = `* = host=127.0.0.1 port=${postgres.port} user=postgres password=secret`
   writeFileSync(join(directory, 'pgbouncer.ini'), ['[databases]', target, '[pgbouncer]', ...lines, ''].join('\n'))
   return await startServer({
     name: 'PgBouncer',

@@ -1,16 +1,17 @@
 import { execFile } from 'node:child_process'
-import { appendFileSync, chownSync, realpathSync } from 'node:fs'
+import { appendFileSync, chownSync, realpathSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { ensure, outsideUrl } from './install.js'
 import { outsideServer } from './outside.js'
 import { freePort } from './ports.js'
 import { ask } from './probe.js'
-import { type Server, startServer } from './process.js'
+import { flags, type Server, startServer } from './process.js'
 import { userToDropTo } from './users.js'
 import { temporaryDirectory } from './watchdog.js'
 
 const run = promisify(execFile)
+const PASSWORD = 'secret'
 
 export interface PostgresOptions {
   /** Survive a loss of power. Off unless asked for: it is slow, and no test cuts the power. */
@@ -26,22 +27,15 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Serv
   const file = await ensure('postgres')
   const directory = ownDirectory()
   const data = join(directory, 'data')
-  // Trust on the inside, so that copies and probes need no password file; the tests' URLs carry one all the same.
+  const password = join(directory, 'password')
+  writeFileSync(password, PASSWORD, { mode: 0o644 })
   await asPostgres(beside(file, 'initdb'), [
-    '-D',
-    data,
-    '-U',
-    'postgres',
-    '-A',
-    'trust',
-    '-E',
-    'UTF8',
-    '--locale',
-    'C.UTF-8',
+    ...flags({ pgdata: data, username: 'postgres', pwfile: password, auth: 'scram-sha-256' }),
+    ...flags({ encoding: 'UTF8', locale: 'C.UTF-8' }),
     '--no-sync',
   ])
   appendFileSync(join(data, 'postgresql.conf'), settings(options))
-  appendFileSync(join(data, 'pg_hba.conf'), 'host replication all 127.0.0.1/32 trust\n')
+  appendFileSync(join(data, 'pg_hba.conf'), 'host replication all 127.0.0.1/32 scram-sha-256\n')
   return await startIn(file, directory, await freePort())
 }
 
@@ -50,16 +44,8 @@ export async function startPostgresReplica(primary: Server): Promise<Server> {
   const file = await ensure('postgres')
   const directory = ownDirectory()
   await asPostgres(beside(file, 'pg_basebackup'), [
-    '-D',
-    join(directory, 'data'),
-    '-h',
-    '127.0.0.1',
-    '-p',
-    String(primary.port),
-    '-U',
-    'postgres',
-    '--checkpoint',
-    'fast',
+    ...flags({ pgdata: join(directory, 'data'), host: '127.0.0.1', port: String(primary.port), username: 'postgres' }),
+    ...flags({ checkpoint: 'fast' }),
     '--write-recovery-conf',
     '--no-sync',
   ])
@@ -96,13 +82,14 @@ function beside(file: string, name: string): string {
 }
 
 async function asPostgres(file: string, args: readonly string[]): Promise<void> {
-  await run(file, args, { cwd: '/', env: { PATH: process.env['PATH'], LANG: 'C.UTF-8' }, ...userToDropTo('postgres') })
+  const env = { PATH: process.env['PATH'], LANG: 'C.UTF-8', PGPASSWORD: PASSWORD }
+  await run(file, args, { cwd: '/', env, ...userToDropTo('postgres') })
 }
 
 async function startIn(file: string, directory: string, port: number): Promise<Server> {
   return await startServer({
     name: 'PostgreSQL',
-    url: `postgres://postgres:secret@127.0.0.1:${port}/postgres`,
+    url: `postgres://postgres:${PASSWORD}@127.0.0.1:${port}/postgres`,
     port,
     directory,
     file,

@@ -12,6 +12,8 @@ export interface Server {
   readonly port: number
   /** Its process; 0 while it is down. */
   readonly pid: number
+  /** Its data, its configuration, and `log`. */
+  readonly directory: string
   /** Everything it wrote to its output so far. */
   log(): string
   /** SIGSTOP, for it and the processes it started. */
@@ -79,6 +81,10 @@ class ServerProcess implements Server {
 
   get port(): number {
     return this.#plan.port
+  }
+
+  get directory(): string {
+    return this.#plan.directory
   }
 
   get pid(): number {

@@ -52,12 +52,12 @@ export interface RedisSentinels {
 }
 
 export async function startSentinel(options: RedisOptions & { replicas?: number } = {}): Promise<RedisSentinels> {
-  const master = await startRedis(options)
-  const follow = [...(options.args ?? []), '--replicaof', '127.0.0.1', String(master.port)]
-  // No wait before a diskless copy: the replica is there in milliseconds instead of five seconds.
-  const quick = ['--repl-diskless-sync-delay', '0']
+  // No wait before a copy is sent: the replica is there in milliseconds instead of five seconds.
+  const args = [...flags({ 'repl-diskless-sync-delay': '0' }), ...(options.args ?? [])]
+  const master = await startRedis({ ...options, args })
+  const follow = [...args, '--replicaof', '127.0.0.1', String(master.port)]
   const replicas = await Promise.all(
-    Array.from({ length: options.replicas ?? 1 }, () => startRedis({ ...options, args: [...follow, ...quick] })),
+    Array.from({ length: options.replicas ?? 1 }, () => startRedis({ ...options, args: follow })),
   )
   await Promise.all(replicas.map((replica) => until(() => replies(replica.port, 'INFO replication', 'link_status:up'))))
   const sentinels = await Promise.all([1, 2, 3].map(() => startOneSentinel(master.port)))
@@ -107,7 +107,9 @@ async function startOneSentinel(master: number): Promise<Server> {
     directory,
     file,
     args: [config, '--sentinel'],
-    ready: () => answers(port),
+    // Sentinels ask each other every few seconds by default; so a test would wait that long for them to meet.
+    ready: () =>
+      replies(port, 'SENTINEL DEBUG INFO-PERIOD 500 PUBLISH-PERIOD 250 PING-PERIOD 250 ASK-PERIOD 250', 'OK'),
   })
 }
 
