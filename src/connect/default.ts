@@ -1,4 +1,3 @@
-<<<<<<< HEAD
 import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import { ConfigError } from '../core/errors.js'
@@ -33,9 +32,4 @@ function home(): string {
   throw new ConfigError(
     'This user has no home directory to keep locks in. Set HOLDFAST_URL, such as sqlite:/var/lib/app/locks.db.',
   )
-=======
-/** Placeholder until the embedded store lands in this tree. */
-export function defaultUrl(): string {
-  return 'memory:'
->>>>>>> main
 }
