@@ -1,10 +1,10 @@
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 
 /** A process group, by the id of the process that leads it. */
 export interface ProcessGroup {
   /** Sends a signal to every process of the group; false when there is none. */
   signal(signal: NodeJS.Signals): boolean
-  /** Whether any process of the group is left. */
+  /** Whether any process of the group still runs. */
   alive(): boolean
 }
 
@@ -12,20 +12,42 @@ export interface ProcessGroup {
 export function processGroup(pid: number): ProcessGroup {
   // A group of 0 or 1 would be our own, or everything: a bug here must not become a massacre.
   if (!Number.isInteger(pid) || pid <= 1) throw new RangeError(`${pid} leads no process group of ours`)
-  const send = (signal: NodeJS.Signals | 0): boolean => {
-    try {
-      process.kill(-pid, signal)
-      return true
-    } catch (error) {
-      if (error instanceof Error && 'code' in error) {
-        if (error.code === 'ESRCH') return false
-        // It exists, but runs as somebody else now (sudo).
-        if (error.code === 'EPERM') return true
-      }
-      throw error
-    }
+  return {
+    signal: (signal) => send(-pid, signal) !== 'none',
+    alive: () => {
+      const answer = send(-pid, 0)
+      return answer === 'sent' ? runs(pid) : answer === 'not ours'
+    },
   }
-  return { signal: send, alive: () => send(0) }
+}
+
+function send(target: number, signal: NodeJS.Signals | 0): 'sent' | 'none' | 'not ours' {
+  try {
+    process.kill(target, signal)
+    return 'sent'
+  } catch (error) {
+    if (error instanceof Error && 'code' in error) {
+      if (error.code === 'ESRCH') return 'none'
+      // It exists, but runs as somebody else now (sudo).
+      if (error.code === 'EPERM') return 'not ours'
+    }
+    throw error
+  }
+}
+
+/**
+ * Whether a group that exists has a process that is not just a zombie. The kernel counts those as members until they
+ * are reaped, and what reaps orphans (the first process of a container) may take its time, or never do it.
+ */
+function runs(group: number): boolean {
+  if (process.platform !== 'linux') return true
+  return readdirSync('/proc').some((entry) => {
+    if (!/^\d+$/.test(entry)) return false
+    const fields = statFields(Number(entry))
+    if (fields === undefined || Number(fields[2]) !== group) return false
+    // A process whose first thread has ended looks like a zombie while its other threads work on.
+    return (fields[0] !== 'Z' && fields[0] !== 'X') || Number(fields[17]) > 1
+  })
 }
 
 /**

@@ -147,7 +147,7 @@ export class Guard {
   #end(survivors: boolean): void {
     this.#ended = true
     this.#cancel()
-    const { code, signal } = this.#exit ?? { code: null, signal: 'SIGKILL' as const }
+    const { code, signal } = this.#exit ?? { code: null, signal: null }
     const ended: Ended = { type: 'ended', code, signal, killed: this.#stopping?.killedAtMs !== undefined, survivors }
     this.#report(this.#stopping === undefined ? ended : { ...ended, stopped: this.#stopping.reason })
   }

@@ -1,5 +1,7 @@
+import type { Kind } from '../core/line.js'
 import { checkName } from '../core/name.js'
 import { atMostOne, COMMON, duration, takeApart, UsageError } from './arguments.js'
+import { shellWord } from './text.js'
 
 /** What `holdfast run` was asked to do, checked. */
 export interface RunOptions {
@@ -18,6 +20,11 @@ export interface RunOptions {
   readonly store: string | undefined
   readonly command: string
   readonly args: readonly string[]
+}
+
+/** The kind of line that a mode stands in. */
+export function kindOf(mode: RunOptions['mode']): Kind {
+  return mode.kind === 'mutex' ? 'mutex' : mode.kind === 'permits' ? 'semaphore' : 'rw'
 }
 
 const DEFAULT_TTL = '30s'
@@ -50,7 +57,7 @@ export function readRunOptions(args: readonly string[]): RunOptions | undefined 
   if (name === undefined) throw new UsageError('The name of a lock is missing.', 'run')
   if (split === -1 || more.length > 0) {
     throw new UsageError(
-      `Put the command after two dashes: holdfast run ${shown(name)} -- ${more.map(shown).join(' ') || 'COMMAND'}`,
+      `Put the command after two dashes: holdfast run ${shellWord(name)} -- ${more.map(shellWord).join(' ') || 'COMMAND'}`,
       'run',
     )
   }
@@ -125,8 +132,4 @@ function readPermits(text: string): { of: number; permits: number } {
   if (permits > of)
     throw new UsageError(`--permits: ${permits} of ${of} can never be had. Ask for ${of} at most.`, 'run')
   return { of, permits }
-}
-
-function shown(text: string): string {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 }

@@ -7,6 +7,11 @@ export function visible(text: string): string {
   })
 }
 
+/** A text as one word of a shell's command line. */
+export function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${visible(text).replaceAll("'", String.raw`'\''`)}'`
+}
+
 /** A time span for people: '850ms', '12s', '3m05s', '2h10m', '4d06h'. */
 export function span(ms: number | undefined): string {
   if (ms === undefined) return '–'

@@ -73,8 +73,9 @@ export class Warden {
     this.#send({ type: 'refresh', deadlineMs, confirms })
   }
 
-  signal(signal: NodeJS.Signals): void {
-    this.#send({ type: 'signal', signal })
+  /** Passes a signal on; `sent` is called when it is on its way. */
+  signal(signal: NodeJS.Signals, sent: () => void = () => {}): void {
+    this.#send({ type: 'signal', signal }, sent)
   }
 
   /** Kills the command's process group at once: through the guardian, else (it may be stopped) ourselves. */
@@ -93,9 +94,10 @@ export class Warden {
     if (this.#process.connected) this.#process.disconnect()
   }
 
-  #send(message: ToGuardian): void {
+  #send(message: ToGuardian, sent: () => void = () => {}): void {
     // A broken pipe is followed by 'close', where what has to be done is done.
-    if (this.#process.connected) this.#process.send(message, () => {})
+    if (this.#process.connected) this.#process.send(message, sent)
+    else sent()
   }
 
   #heard(message: FromGuardian): void {
