@@ -15,11 +15,11 @@ export class UsageError extends Error {
 type Options = NonNullable<ParseArgsConfig['options']>
 
 /** The options that every command knows. */
-export const COMMON = {
-  store: { type: 'string' },
-  json: { type: 'boolean' },
-  help: { type: 'boolean', short: 'h' },
-} as const satisfies Options
+export const COMMON: {
+  readonly store: { readonly type: 'string' }
+  readonly json: { readonly type: 'boolean' }
+  readonly help: { readonly type: 'boolean'; readonly short: 'h' }
+} = { store: { type: 'string' }, json: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } }
 
 /** Takes a command's arguments apart, or says which one is wrong. */
 export function takeApart<const T extends Options>(

@@ -1,4 +1,4 @@
-import { LockError } from '../core/errors.js'
+import { LockError, type LockErrorCode } from '../core/errors.js'
 import { UsageError } from './arguments.js'
 import { EXIT } from './exit-codes.js'
 
@@ -35,26 +35,20 @@ export function explain(error: unknown, store: string | undefined): { text: stri
     const help = error.command === undefined ? 'holdfast --help' : `holdfast ${error.command} --help`
     return { text: `${oneLine(error.message)} See: ${help}`, exitCode: EXIT.usage }
   }
-  if (error instanceof LockError) return { text: redact(oneLine(error.message), store), exitCode: exitCodeOf(error) }
+  if (error instanceof LockError)
+    return { text: redact(oneLine(error.message), store), exitCode: EXIT_CODES[error.code] }
   const message = error instanceof Error ? error.message : String(error)
   return { text: redact(`something went wrong that should not: ${oneLine(message)}`, store), exitCode: EXIT.internal }
 }
 
-function exitCodeOf(error: LockError): number {
-  switch (error.code) {
-    case 'CONFIG':
-    case 'UNSUPPORTED':
-      return EXIT.usage
-    case 'BACKEND':
-    case 'CLOSED':
-      return EXIT.unavailable
-    case 'LOCK_TIMEOUT':
-      return EXIT.busy
-    case 'LOCK_LOST':
-      return EXIT.lost
-    case 'DEADLOCK':
-      return EXIT.internal
-  }
+const EXIT_CODES: Record<LockErrorCode, number> = {
+  CONFIG: EXIT.usage,
+  UNSUPPORTED: EXIT.usage,
+  BACKEND: EXIT.unavailable,
+  CLOSED: EXIT.unavailable,
+  LOCK_TIMEOUT: EXIT.busy,
+  LOCK_LOST: EXIT.lost,
+  DEADLOCK: EXIT.internal,
 }
 
 function oneLine(text: string): string {

@@ -56,14 +56,9 @@ export class RunReport {
 
   /** How it ended. `ours`: the lock was ours until after the command had ended. */
   end(outcome: Outcome, lease: Lease, ours: boolean): number {
-    switch (outcome.type) {
-      case 'failed':
-        return this.#notStarted(outcome)
-      case 'abandoned':
-        return this.#abandoned(outcome)
-      case 'ended':
-        return outcome.stopped === undefined ? this.#ended(outcome, ours) : this.#stopped(outcome, lease)
-    }
+    if (outcome.type === 'failed') return this.#notStarted(outcome)
+    if (outcome.type === 'abandoned') return this.#abandoned(outcome)
+    return outcome.stopped === undefined ? this.#ended(outcome, ours) : this.#stopped(outcome, lease)
   }
 
   #ended(ended: Ended, ours: boolean): number {

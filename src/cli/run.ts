@@ -58,6 +58,8 @@ async function take(
   const hold = {
     ttl: options.ttlMs,
     grace: options.graceMs,
+    // Where the store sees that this process is gone, the command may still run: the guardian outlives it.
+    ...(warden.pid === undefined ? undefined : { also: [warden.pid] }),
     ...(options.mode.kind === 'permits' ? { permits: options.mode.permits } : undefined),
     ...(options.owner === undefined ? undefined : { owner: options.owner }),
     ...(options.note === undefined ? undefined : { note: options.note }),
@@ -79,16 +81,9 @@ async function take(
 }
 
 function lockOf(locks: Holdfast, { name, mode }: RunOptions): Lock {
-  switch (mode.kind) {
-    case 'mutex':
-      return locks.lock(name)
-    case 'read':
-      return locks.readWriteLock(name).read
-    case 'write':
-      return locks.readWriteLock(name).write
-    case 'permits':
-      return locks.semaphore(name, mode.of)
-  }
+  if (mode.kind === 'mutex') return locks.lock(name)
+  if (mode.kind === 'permits') return locks.semaphore(name, mode.of)
+  return locks.readWriteLock(name)[mode.kind]
 }
 
 /** Gives up waiting for a promise when a signal asks to end; what it brings later is let go. */
@@ -104,6 +99,9 @@ async function orInterrupted(promise: Promise<Holdfast>, signal: AbortSignal): P
     signal.removeEventListener('abort', stop)
   }
 }
+
+/** A renewal that failed is tried again by the keeper until the deadline, and the lease says how it went. */
+function keeperRetries(): void {}
 
 /** One command under one lease: starts it, tells its guardian of every renewal, and brings both to an end. */
 class Watch {
@@ -149,14 +147,17 @@ class Watch {
   #keepInformed(): void {
     this.#refreshedAt = bootMs()
     this.#timer = setInterval(() => this.#refresh(), Math.min(1_000, this.#options.ttlMs / 6))
+    // In case that both this process and the guardian are killed: the ticket stands for as long as the command runs.
+    this.#warden.onStarted = (pid) => {
+      this.#lease.alsoRunBy([pid, ...(this.#warden.pid === undefined ? [] : [this.#warden.pid])]).catch(keeperRetries)
+    }
     this.#warden.onDoubt = (sleptMs) => {
       this.#report.slept(sleptMs)
       this.#doubt = true
-      // When it fails the keeper goes on trying, and the lease says how it went.
-      this.#lease.renew().then(
-        () => this.#refresh(),
-        () => this.#refresh(),
-      )
+      this.#lease
+        .renew()
+        .catch(keeperRetries)
+        .finally(() => this.#refresh())
     }
     const lost = (): void => {
       this.#report.stoodStill(bootMs() - this.#refreshedAt)

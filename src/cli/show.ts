@@ -61,12 +61,6 @@ function stateText(line: LineInfo, ticket: TicketInfo): string {
 }
 
 function modeText({ kind }: LineInfo, { weight, capacity }: TicketInfo): string {
-  switch (kind) {
-    case 'mutex':
-      return ''
-    case 'rw':
-      return weight === 1 ? 'read' : 'write'
-    case 'semaphore':
-      return `${weight}/${capacity}`
-  }
+  if (kind === 'mutex') return ''
+  return kind === 'rw' ? (weight === 1 ? 'read' : 'write') : `${weight}/${capacity}`
 }

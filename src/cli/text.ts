@@ -56,11 +56,11 @@ export function cut(text: string, most: number): string {
 
 /** Colours for a terminal; every function is the identity where colours are not wanted. */
 export interface Palette {
-  bold(text: string): string
-  dim(text: string): string
-  green(text: string): string
-  yellow(text: string): string
-  red(text: string): string
+  readonly bold: (text: string) => string
+  readonly dim: (text: string) => string
+  readonly green: (text: string) => string
+  readonly yellow: (text: string) => string
+  readonly red: (text: string) => string
 }
 
 /** Colours only on a terminal, and only where nobody asked for none (https://no-color.org). */

@@ -37,7 +37,7 @@ export async function top(args: readonly string[]): Promise<number> {
   }
   const json = values.json ?? false
   const locks = await connect(values.store)
-  const screen = process.stdout.isTTY === true && !json ? new Screen() : undefined
+  const screen = process.stdout.isTTY && !json ? new Screen() : undefined
   const stop = new AbortController()
   const quit = (): void => stop.abort()
   screen?.onKey(quit)

@@ -12,7 +12,7 @@ const LOOK_EVERY_MS = 1_000
  * In a pipe or a crontab it shows nothing.
  */
 export function showWaiting(locks: Holdfast, options: RunOptions): () => void {
-  if (process.stderr.isTTY !== true || options.json) return () => {}
+  if (!process.stderr.isTTY || options.json) return () => {}
   const paint = palette(process.stderr)
   const startedAt = performance.now()
   let shown = false

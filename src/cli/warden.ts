@@ -24,6 +24,8 @@ export class Warden {
   readonly ready: Promise<void>
   /** Called when the machine slept and the command is frozen until a refresh that confirms. */
   onDoubt: (sleptMs: number) => void = () => {}
+  /** Called when the command has been started. */
+  onStarted: (pid: number) => void = () => {}
 
   readonly #process: ChildProcess
   #order: Extract<ToGuardian, { type: 'start' }> | undefined
@@ -55,11 +57,6 @@ export class Warden {
 
   get pid(): number | undefined {
     return this.#process.pid
-  }
-
-  /** The pid of the command, once it was started. */
-  get commandPid(): number | undefined {
-    return this.#command?.pid
   }
 
   start(order: Extract<ToGuardian, { type: 'start' }>): void {
@@ -106,6 +103,7 @@ export class Warden {
         break
       case 'started':
         this.#command = { pid: message.pid, startTime: startTime(message.pid) }
+        this.onStarted(message.pid)
         break
       case 'doubt':
         this.onDoubt(message.sleptMs)
