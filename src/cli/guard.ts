@@ -123,7 +123,8 @@ export class Guard {
     }
     if (!this.#group.alive()) this.#end(false)
     else if (now > (this.#stopping.killedAtMs ?? Infinity) + LINGER_MS) this.#end(true)
-    else this.#again(LOOK_WHILE_STOPPING_MS)
+    else if (this.#stopping.killedAtMs !== undefined) this.#again(LOOK_WHILE_STOPPING_MS)
+    else this.#again(Math.min(this.#stopping.killAtMs - now, LOOK_WHILE_STOPPING_MS))
   }
 
   #again(ms: number): void {
