@@ -1,8 +1,20 @@
 /** What happens to the command when something happens to `holdfast run` itself. Real processes, real signals. */
+import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { beating, beats, Bench, bootMs, childrenOf, eventually, type Running, ranBeside, runs } from './holdfast.js'
+import {
+  beating,
+  beats,
+  Bench,
+  bootMs,
+  childrenOf,
+  eventually,
+  quoted,
+  type Running,
+  ranBeside,
+  runs,
+} from './holdfast.js'
 
 const TTL_MS = 3_000
 const GRACE_MS = 1_000
@@ -29,9 +41,7 @@ async function holder(
 
 /** Starts the next in line, whose command beats for a moment, and waits until it stands there. */
 async function next(name: string, file: string): Promise<Running> {
-  const script = `${beating(file, 'second')
-    .map((word) => `'${word}'`)
-    .join(' ')} & sleep 1; kill $!`
+  const script = `${quoted(beating(file, 'second'))} & sleep 1; kill $!`
   const cli = bench.start(['run', name, ...TIMES, '--', 'sh', '-c', script])
   await bench.untilHeld(name, 1)
   return cli
@@ -77,9 +87,7 @@ describe('the guardian', () => {
 
   it('kills everything in the process group, also what the command started', async () => {
     const file = bench.file('family.beats')
-    const script = `${beating(file, 'first', true)
-      .map((word) => `'${word}'`)
-      .join(' ')} & wait`
+    const script = `${quoted(beating(file, 'first', true))} & wait`
     const cli = bench.start(['run', 'family', ...TIMES, '--', 'sh', '-c', script])
     await eventually(() => expect(existsSync(file)).toBe(true))
     const second = await next('family', file)
@@ -106,7 +114,8 @@ describe('the guardian', () => {
     const second = await next('orphan', first.file)
     process.kill(first.guardian, 'SIGKILL')
     first.cli.kill('SIGKILL')
-    await first.cli.ended
+    // Not its output's end: the command has it still.
+    await once(first.cli.process, 'exit')
     await sleep(500)
     expect(runs(first.command)).toBe(true)
     expect(beats(first.file).some((beat) => beat.label === 'second')).toBe(false)
