@@ -1,7 +1,8 @@
 /** What happens to the command when something happens to `holdfast run` itself. Real processes, real signals. */
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
+import Database from 'libsql'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
   beating,
@@ -135,12 +136,71 @@ describe('the guardian', () => {
     expect((await first.cli.ended).code).toBe(0)
   })
 
+  it('gives up the wait when it is killed: without a guardian nothing is run', async () => {
+    const first = await holder('no-guardian')
+    const second = await next('no-guardian', first.file)
+    process.kill(childrenOf(second.pid)[0]!, 'SIGKILL')
+    expect(await second.ended).toMatchObject({
+      code: 70,
+      stderr: expect.stringMatching(/^holdfast: the guardian [^\n]+\n$/),
+    })
+    await bench.untilHeld('no-guardian', 0)
+    first.cli.kill('SIGTERM')
+    expect((await first.cli.ended).code).toBe(0)
+  })
+
+  it('stops the command when the store does not answer for too long, and the CLI says so', async () => {
+    const first = await holder('no-answer', true)
+    const database = new Database(bench.file('locks.db'))
+    database.exec('BEGIN IMMEDIATE')
+    try {
+      const ended = await first.cli.ended
+      expect(ended.code).toBe(76)
+      expect(ended.stderr).toMatch(
+        /^holdfast: lost 'no-answer' \(fence \d+\): .+ SIGTERM and then SIGKILL before anyone else could get the lock\.\n$/,
+      )
+      expect(runs(first.command)).toBe(false)
+    } finally {
+      database.exec('ROLLBACK')
+      database.close()
+    }
+  })
+
+  it('lets a command that is done end as it ended, also when the lock cannot be given back', async () => {
+    const go = bench.file('go')
+    const script = `while ! [ -e '${go}' ]; do sleep 0.05; done; exit 5`
+    const cli = bench.start(['run', 'no-farewell', ...TIMES, '--', 'sh', '-c', script])
+    await bench.untilHeld('no-farewell')
+    const database = new Database(bench.file('locks.db'))
+    database.exec('BEGIN IMMEDIATE')
+    try {
+      writeFileSync(go, '')
+      const ended = await cli.ended
+      expect(ended.code).toBe(5)
+      expect(ended.stderr).toMatch(
+        /^holdfast: the command ended, but the lock of 'no-farewell' lapses by itself within 4\.0s: [^\n]+\n$/,
+      )
+    } finally {
+      database.exec('ROLLBACK')
+      database.close()
+    }
+  })
+
+  it('is done without when it is stopped itself: the CLI kills the command', async () => {
+    const first = await holder('guardian-stopped', true)
+    process.kill(first.guardian, 'SIGSTOP')
+    expect((await bench.run(['evict', 'guardian-stopped'])).code).toBe(0)
+    expect((await first.cli.ended).code).toBe(70)
+    expect(runs(first.command)).toBe(false)
+    expect(runs(first.guardian)).toBe(false)
+  })
+
   it('kills the command at once when its holder was evicted', async () => {
     const first = await holder('evicted', true)
     expect((await bench.run(['evict', 'evicted'])).code).toBe(0)
     const ended = await first.cli.ended
     expect(ended.code).toBe(76)
-    expect(ended.stderr).toMatch(/^holdfast: lost 'evicted' \(fence \d+\) \(.+\)\. The command was killed at once\.\n$/)
+    expect(ended.stderr).toMatch(/^holdfast: lost 'evicted' \(fence \d+\): .+\. The command was killed at once\.\n$/)
     expect(runs(first.command)).toBe(false)
   })
 
