@@ -62,6 +62,9 @@ class Leave {
         if (request.handle !== undefined) {
           deletes.push({ id: request.id, key: this.#store.keys.ticket(request.handle), listed: false })
         }
+      } else if (entry.left && request.handle !== undefined) {
+        // It has left already, and goes on keeping others out; only an eviction ends that.
+        if (this.#again.has(entry.id)) this.stood.add(entry.id)
       } else if (request.keepMs > 0) {
         const kept = await this.#keep(line, entry, request, seen)
         line = kept.line
@@ -107,10 +110,6 @@ class Leave {
     request: LeaveRequest,
     seen: Snapshot,
   ): Promise<{ line: LineValue; commands: string[] }> {
-    if (entry.left) {
-      if (this.#again.has(entry.id)) this.stood.add(entry.id)
-      return { line, commands: [] }
-    }
     const [holder] = await readHolders(this.#store, [entry], seen)
     if (holder === undefined) return { line: without(line, ({ id }) => id === entry.id), commands: [] }
     this.stood.add(entry.id)

@@ -13,6 +13,9 @@ export function flagOf(reply: Reply, flag: string): string | undefined {
   return reply.words.find((word) => word.startsWith(flag))?.slice(1)
 }
 
+const LINE_FEED = 0x0a
+const CARRIAGE_RETURN = 0x0d
+
 /** Takes bytes as they come and gives whole replies. */
 export class ReplyParser {
   #bytes: Buffer = Buffer.alloc(0)
@@ -26,16 +29,18 @@ export class ReplyParser {
   }
 
   #next(): Reply | undefined {
-    const end = this.#bytes.indexOf('\r\n')
+    const end = this.#bytes.indexOf(LINE_FEED)
     if (end === -1) return undefined
-    const [code = '', ...words] = this.#bytes.toString('utf8', 0, end).split(' ')
+    // The lines of the crawler's dump end without a carriage return.
+    const textEnd = this.#bytes[end - 1] === CARRIAGE_RETURN ? end - 1 : end
+    const [code = '', ...words] = this.#bytes.toString('utf8', 0, textEnd).split(' ')
     if (code !== 'VA') {
-      this.#bytes = this.#bytes.subarray(end + 2)
+      this.#bytes = this.#bytes.subarray(end + 1)
       return { code, words }
     }
     const length = Number(words[0])
     if (!Number.isSafeInteger(length) || length < 0) throw new Error(`not a length in a reply: ${words[0]}`)
-    const start = end + 2
+    const start = end + 1
     if (this.#bytes.length < start + length + 2) return undefined
     if (this.#bytes.toString('latin1', start + length, start + length + 2) !== '\r\n') {
       throw new Error('the data of a reply is longer than it says')
