@@ -1,7 +1,6 @@
 import type { BackendEvents } from '../../core/backend.js'
-import { type LineKey, lineText } from '../../core/line.js'
+import { grantedCount, type LineKey, lineText } from '../../core/line.js'
 import type { Snapshot } from './line-store.js'
-import { find, isGranted } from './line-value.js'
 
 /** What this client knows of a ticket of its own. */
 export interface OwnTicket {
@@ -86,24 +85,29 @@ export class OwnTickets {
     const own = this.line(snapshot.line)
     if (own === undefined) return
     own.snapshot = snapshot
+    const { entries } = snapshot.value
+    const granted = grantedCount(entries)
+    const standing = new Set<string>()
+    for (const [index, entry] of entries.entries()) {
+      const ticket = own.tickets.get(entry.id)
+      if (ticket === undefined || entry.handle !== ticket.handle || entry.left) continue
+      standing.add(ticket.id)
+      if (index < granted && !ticket.granted) this.#granted(snapshot.line, ticket, entry.order)
+    }
+    if (standing.size === own.tickets.size) return
     const lost: string[] = []
-    for (const ticket of own.tickets.values()) {
-      const entry = find(snapshot.value, ticket.id)
-      if (entry === undefined || entry.handle !== ticket.handle || entry.left) {
-        if (ticket.since < askedAt && !ticket.leaving) lost.push(ticket.id)
-        continue
-      }
-      if (ticket.granted || !isGranted(snapshot.value, entry)) continue
-      if (performance.now() >= ticket.leasedUntil) {
-        // Its key may have expired, and someone may be about to drop it: only a renewal can tell.
-        this.#events().moved(snapshot.line)
-        continue
-      }
-      ticket.granted = true
-      this.#events().granted(ticket.id, BigInt(entry.order))
+    for (const { id, since, leaving } of own.tickets.values()) {
+      if (!standing.has(id) && since < askedAt && !leaving) lost.push(id)
     }
     if (lost.length === 0) return
     for (const id of lost) this.forget(snapshot.line, id)
     this.#events().lost(lost)
+  }
+
+  #granted(line: LineKey, ticket: OwnTicket, order: number): void {
+    // Its key may have expired, and someone may be about to drop it: only a renewal can tell.
+    if (performance.now() >= ticket.leasedUntil) return this.#events().moved(line)
+    ticket.granted = true
+    this.#events().granted(ticket.id, BigInt(order))
   }
 }

@@ -9,7 +9,9 @@ const LONGEST_MS = 100
 const PATIENCE = 1 / 8
 /** How often the head is asked whether it still lives: leases count in seconds. */
 const LIFE_MS = 100
+/** After a look that failed. */
 const REST_MS = 250
+const REST_FACTOR = 2
 
 interface Watched {
   lookAt: number
@@ -79,6 +81,7 @@ export class Watch {
   }
 
   async #look(line: OwnLine, watched: Watched): Promise<void> {
+    const startedAt = performance.now()
     try {
       const snapshot = await this.#see(line, watched)
       const now = performance.now()
@@ -89,7 +92,9 @@ export class Watch {
         watched.held = held
         watched.since = now
       }
-      watched.lookAt = now + pauseMs(now - watched.since, aheadOfFirst(line, snapshot))
+      // A look at a line of thousands takes a while: most of the time is left for other work.
+      const rest = (now - startedAt) * REST_FACTOR
+      watched.lookAt = now + Math.max(rest, pauseMs(now - watched.since, aheadOfFirst(line, snapshot)))
     } catch {
       // The renewals of these tickets meet the same trouble and report it; here it only means to look later.
       watched.lookAt = performance.now() + REST_MS
