@@ -67,7 +67,8 @@ class Join {
     }
     const stands = this.#requests.some(({ id }) => find(draft, id) !== undefined)
     if (!stands && this.#dropped.size === 0) return 'keep'
-    return { write: await this.#withoutOldTombstones(draft, seen), before: this.#ticketCommands(draft) }
+    const write = fresh ? await this.#withoutOldTombstones(draft, seen) : draft
+    return { write, before: this.#ticketCommands(draft) }
   }
 
   /** Deletes the keys of what does not stand after all, or was driven out. */

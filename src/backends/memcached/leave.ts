@@ -88,7 +88,8 @@ class Leave {
       return 'keep'
     }
     return {
-      write: await this.#withoutOldTombstones(line, seen),
+      // What is remembered is stored in one round trip; the next that has to read the line tidies it.
+      write: fresh ? await this.#withoutOldTombstones(line, seen) : line,
       before,
       heard: (replies) => {
         for (const [index, { id, listed }] of deletes.entries()) {
