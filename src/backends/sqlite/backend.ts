@@ -77,8 +77,8 @@ export class SqliteBackend implements Backend {
     const card = await this.#cardOf(undefined)
     // Of several, some may have company: then none must have left, and it is done again with more care.
     const alone = (): boolean => leaveAlone(file.sql, requests)
-    if (requests.length > 1 && (await file.writeIf('leaving', alone))) return requests.map(() => true)
-    const { answers, mail } = await file.write('leaving', () => {
+    if (requests.length > 1 && (await file.transactionIf('leaving', alone))) return requests.map(() => true)
+    const { answers, mail } = await file.transaction('leaving', () => {
       if (requests.length === 1 && alone()) return { answers: [true], mail: [] }
       const ledger = new Ledger(file.sql, card)
       const answers = leaveAll(requests, ledger)
@@ -94,8 +94,8 @@ export class SqliteBackend implements Backend {
     return await viewName(this.#parts().file, name)
   }
 
-  names(prefix: string): AsyncIterable<string> {
-    return listNames(this.#parts().file, prefix)
+  async *names(prefix: string): AsyncIterable<string> {
+    yield* listNames(this.#parts().file, prefix)
   }
 
   async close(): Promise<void> {
@@ -105,7 +105,7 @@ export class SqliteBackend implements Backend {
     this.#inbox?.close()
     if (file === undefined) return
     try {
-      if (card !== undefined) await file.write('closing', () => file.sql.forget.run([card.key]))
+      if (card !== undefined) await file.transaction('closing', () => file.sql.forget.run([card.key]))
     } catch (error) {
       // Whoever sweeps next does it; closing must not fail for it.
       if (!(error instanceof BackendError)) throw error
@@ -136,13 +136,13 @@ export class SqliteBackend implements Backend {
       this.#card = { key: Number(lastInsertRowid), inbox: inbox.name, holder: usual }
       return this.#card
     }
-    return await file.write('entering', enter)
+    return await file.transaction('entering', enter)
   }
 
   /** Decides and writes in one transaction, and delivers the mail that follows from it. */
   async #write(doing: string, card: Card, decide: (ledger: () => Ledger) => Outcome[]): Promise<Standing[]> {
     const { file, inbox } = this.#parts()
-    const { standings, mail } = await file.write(doing, () => {
+    const { standings, mail } = await file.transaction(doing, () => {
       let ledger: Ledger | undefined
       const outcomes = decide(() => (ledger = new Ledger(file.sql, card)))
       if (ledger === undefined) return { standings: outcomes as Standing[], mail: [] }
