@@ -3,7 +3,7 @@ import { type LineStore, type Snapshot } from './line-store.js'
 import { type Entry, grantedEntries, without } from './line-value.js'
 import type { OwnLine, OwnTickets } from './own-tickets.js'
 
-const SHORTEST_MS = 2
+const SHORTEST_MS = 1
 const LONGEST_MS = 100
 /** The next look comes after this part of the time for which nothing moved: a wake-up is late by at most so much of a hold. */
 const PATIENCE = 1 / 8

@@ -39,7 +39,7 @@ export class Connection {
   readonly #parser = new ReplyParser()
   readonly #waiting: Waiting[] = []
   #broken: BackendError | undefined
-  #corked = false
+  #outbox = ''
 
   private constructor(socket: Socket, address: string, timeoutMs: number) {
     this.#socket = socket
@@ -91,10 +91,9 @@ export class Connection {
   #send(text: string, left: number): Promise<Reply[]> {
     if (this.#broken !== undefined) return Promise.reject(this.#broken)
     return new Promise((resolve, reject) => {
-      // A reply that is late leaves the later ones late as well: there is no way on but a new connection.
-      const timer = setTimeout(() => this.#break(`did not answer within ${this.#timeoutMs} ms`), this.#timeoutMs)
+      const timer = setTimeout(() => setImmediate(() => this.#tooLate(waiting)), this.#timeoutMs)
       timer.unref()
-      this.#waiting.push({
+      const waiting: Waiting = {
         left,
         replies: [],
         resolve: (replies) => {
@@ -105,22 +104,29 @@ export class Connection {
           clearTimeout(timer)
           reject(error)
         },
-      })
+      }
+      this.#waiting.push(waiting)
       this.#write(text)
     })
   }
 
+  /**
+   * A reply that is late leaves the later ones late as well: there is no way on but a new connection. Asked one
+   * turn after the timer, because a busy event loop runs its timers before it reads what has long arrived.
+   */
+  #tooLate(waiting: Waiting): void {
+    if (this.#waiting.includes(waiting)) this.#break(`did not answer within ${this.#timeoutMs} ms`)
+  }
+
   /** What is sent in one turn of the event loop travels together. */
   #write(text: string): void {
-    if (!this.#corked) {
-      this.#corked = true
-      this.#socket.cork()
-      process.nextTick(() => {
-        this.#corked = false
-        this.#socket.uncork()
-      })
-    }
-    this.#socket.write(text)
+    if (this.#outbox === '') process.nextTick(() => this.#flush())
+    this.#outbox += text
+  }
+
+  #flush(): void {
+    this.#socket.write(this.#outbox)
+    this.#outbox = ''
   }
 
   #take(bytes: Buffer): void {
