@@ -39,6 +39,7 @@ export class Connection {
   readonly #parser = new ReplyParser()
   readonly #waiting: Waiting[] = []
   #broken: BackendError | undefined
+  #maxItemBytes = 1_048_576
   #outbox = ''
 
   private constructor(socket: Socket, address: string, timeoutMs: number) {
@@ -59,6 +60,7 @@ export class Connection {
     try {
       if (settings.username !== undefined) await connection.#authenticate(settings.username, settings.password ?? '')
       await connection.#checkVersion()
+      await connection.#readLimit()
     } catch (error) {
       connection.close()
       throw error
@@ -68,6 +70,11 @@ export class Connection {
 
   get isOpen(): boolean {
     return this.#broken === undefined
+  }
+
+  /** The most that key, value and their header may have together (`memcached -I`). */
+  get maxItemBytes(): number {
+    return this.#maxItemBytes
   }
 
   /**
@@ -189,6 +196,12 @@ export class Connection {
     if (major > 1 || (major === 1 && minor >= 6)) return
     const message = `The server at ${this.#address} is not memcached ${OLDEST} or newer (it says '${version}'). Its meta commands are needed: upgrade it.`
     throw new BackendError(message, { retryable: false })
+  }
+
+  async #readLimit(): Promise<void> {
+    for (const { words } of await this.list('stats settings')) {
+      if (words[0] === 'item_size_max') this.#maxItemBytes = Number(words[1])
+    }
   }
 }
 
