@@ -1,0 +1,94 @@
+-- What join, renew and leave share: the lock of a line, the removal of the dead, the call to the next.
+
+-- The advisory lock of a line. Two lines with one key only wait for each other, they never mix.
+CREATE OR REPLACE FUNCTION "@schema".line_key(line text) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$ SELECT hashtextextended(line, 7210581) $$;
+
+-- Locks lines in one order, so that two batches never wait for each other, until the transaction ends.
+-- The lock is an advisory one and no row: it costs no write, and an idle line leaves nothing behind.
+-- One that is held by a transaction that is stuck is given up after lock_timeout, and after the first such
+-- the others are only tried: one stalled name costs a batch one time-out. Answers the keys not had.
+CREATE OR REPLACE FUNCTION "@schema".lock_lines(lines text[]) RETURNS bigint[]
+LANGUAGE plpgsql AS $$
+DECLARE
+  key bigint;
+  stalled bigint[];
+BEGIN
+  FOR key IN SELECT DISTINCT "@schema".line_key(q.line) FROM unnest(lines) q(line) ORDER BY 1 LOOP
+    IF NOT pg_try_advisory_xact_lock(key) THEN
+      IF stalled IS NOT NULL THEN
+        stalled := stalled || key;
+      ELSE
+        BEGIN
+          PERFORM pg_advisory_xact_lock(key);
+        EXCEPTION WHEN lock_not_available THEN
+          stalled := ARRAY[key];
+        END;
+      END IF;
+    END IF;
+  END LOOP;
+  RETURN stalled;
+END
+$$;
+
+-- Removes tickets whose lease has ended. One that is locked is just being renewed: it is left alone, and goes on
+-- counting. Nobody may be granted a place past a dead ticket that is not yet removed: its own renewal may be
+-- under way and have seen it alive. Removing takes the row's lock, and that decides between the two.
+CREATE OR REPLACE FUNCTION "@schema".drop_dead(lines text[]) RETURNS text[]
+LANGUAGE plpgsql AS $$
+DECLARE
+  touched text[];
+BEGIN
+  WITH dead AS (
+    DELETE FROM "@schema".ticket WHERE ctid = ANY (ARRAY(
+      SELECT t.ctid FROM "@schema".ticket t
+      WHERE t.line = ANY (lines) AND t.expires <= clock_timestamp()
+      FOR UPDATE SKIP LOCKED
+    )) RETURNING line
+  )
+  SELECT array_agg(DISTINCT dead.line) INTO touched FROM dead;
+  RETURN touched;
+END
+$$;
+
+-- Tells the tickets that the rule now grants. Reads the granted head of the line and one more.
+CREATE OR REPLACE FUNCTION "@schema".wake(of text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  t record;
+  total bigint := 0;
+BEGIN
+  FOR t IN SELECT id, ord, weight, capacity, granted, inbox FROM "@schema".ticket WHERE line = of ORDER BY ord LOOP
+    total := total + t.weight;
+    EXIT WHEN total > t.capacity;
+    IF NOT t.granted AND t.inbox <> '' THEN
+      PERFORM pg_notify(t.inbox, 'g' || t.id || ' ' || t.ord);
+    END IF;
+  END LOOP;
+END
+$$;
+
+-- Bounded work against what nobody comes back for: at most once in 20 s over all clients.
+CREATE OR REPLACE FUNCTION "@schema".tidy(most integer) RETURNS integer
+LANGUAGE plpgsql AS $$
+DECLARE
+  removed integer;
+  more integer;
+BEGIN
+  UPDATE "@schema".version SET tidied = clock_timestamp() WHERE ctid = ANY (ARRAY(
+    SELECT v.ctid FROM "@schema".version v WHERE v.tidied < clock_timestamp() - interval '20 s'
+      OR v.tidied > clock_timestamp() + interval '20 s'
+    FOR UPDATE SKIP LOCKED
+  ));
+  IF NOT FOUND THEN RETURN 0; END IF;
+  DELETE FROM "@schema".ticket WHERE ctid = ANY (ARRAY(
+    SELECT t.ctid FROM "@schema".ticket t WHERE t.expires <= clock_timestamp() LIMIT most FOR UPDATE SKIP LOCKED
+  ));
+  GET DIAGNOSTICS removed = ROW_COUNT;
+  DELETE FROM "@schema".tombstone WHERE ctid = ANY (ARRAY(
+    SELECT b.ctid FROM "@schema".tombstone b WHERE b.until <= clock_timestamp() LIMIT most FOR UPDATE SKIP LOCKED
+  ));
+  GET DIAGNOSTICS more = ROW_COUNT;
+  RETURN removed + more;
+END
+$$;
