@@ -12,6 +12,8 @@ interface Opener {
 /** The stores by the scheme of their URL. */
 const OPENERS: Record<string, () => Promise<Opener>> = {
   'memory:': () => import('./connect/memory.js'),
+  'postgres:': () => import('./connect/postgres.js'),
+  'postgresql:': () => import('./connect/postgres.js'),
 }
 
 /**

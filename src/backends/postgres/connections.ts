@@ -2,6 +2,9 @@ import type { Client, ClientConfig, Pool, QueryResult } from 'pg'
 import { BackendError } from '../../core/errors.js'
 import { failure, spendsConnection } from './failure.js'
 
+/** Makes a connection of our own. */
+export type Dial = () => Promise<Client>
+
 /** What of a `pg` Pool is used: the way it makes a connection. None of its own connections is ever taken. */
 export interface PoolLike {
   readonly options: Pool['options']
@@ -10,8 +13,10 @@ export interface PoolLike {
 /** How long an unused connection is kept. */
 const IDLE_MS = 30_000
 
-/** How long one call may take, connecting included: longer than any lock wait inside it. */
-export const CALL_MS = 10_000
+const CONNECT_MS = 4_000
+
+/** How long one call may take: as long as core waits for it, and longer than any lock wait inside it. */
+const CALL_MS = 5_000
 
 /** A statement with its values; `name` only where the connection is known to be one session. */
 export interface Statement {
@@ -20,32 +25,35 @@ export interface Statement {
   readonly values: readonly (string | number | null)[]
 }
 
-/** Makes a connection as the user's pool would, but one of our own. */
-export function makeClient(pool: PoolLike): Client {
-  // pg-pool keeps the class it was made with, so that pg-native or another version of pg stays what it is.
+/** Makes connections as the user's pool would, but of our own: work that fills the pool cannot starve a renewal. */
+export function dialLike(pool: PoolLike): Dial {
+  // pg-pool keeps the class it was made with, so that another version of pg stays what it is.
   const { Client: ClientClass } = pool as unknown as { Client: new (config: ClientConfig) => Client }
-  const client = new ClientClass({
-    ...pool.options,
-    // pg-pool hides the password from listings: a spread alone would miss it.
-    ...(pool.options.password === undefined ? {} : { password: pool.options.password }),
-    keepAlive: true,
-    connectionTimeoutMillis: pool.options.connectionTimeoutMillis ?? 5_000,
-  })
-  // Without a listener an idle connection that breaks would end the process; the next use finds out.
-  client.on('error', () => undefined)
-  return client
+  return async () => {
+    const client = new ClientClass({
+      ...pool.options,
+      // pg-pool hides the password from listings: a spread alone would miss it.
+      ...(pool.options.password === undefined ? {} : { password: pool.options.password }),
+      keepAlive: true,
+      connectionTimeoutMillis: pool.options.connectionTimeoutMillis ?? CONNECT_MS,
+    })
+    // A connection that breaks before anybody uses it must not end the process; its next use says so.
+    client.on('error', () => undefined)
+    await client.connect()
+    return client
+  }
 }
 
-/** Connects, without keeping the process alive for it. */
-export async function connectClient(pool: PoolLike): Promise<Client> {
-  const client = makeClient(pool)
+/** Connects, and does not keep the process alive for it: core does while a call is pending. */
+export async function connectClient(dial: Dial): Promise<Client> {
+  let client: Client
   try {
-    await client.connect()
+    client = await dial()
   } catch (cause) {
-    destroy(client)
     throw failure('connecting', cause)
   }
-  refless(client).unref()
+  const socket = client as unknown as { unref(): void }
+  socket.unref()
   return client
 }
 
@@ -55,13 +63,9 @@ export function destroy(client: Client): void {
   connection?.stream?.destroy()
 }
 
-function refless(client: Client): { ref(): void; unref(): void } {
-  return client as unknown as { ref(): void; unref(): void }
-}
-
 /** A few connections of our own, opened when needed, each used by one call at a time. */
 export class Connections {
-  readonly #pool: PoolLike
+  readonly #dial: Dial
   readonly #most: number
   readonly #idle: { client: Client; since: number }[] = []
   readonly #queue: { resolve(client: Client | undefined): void; reject(error: Error): void }[] = []
@@ -73,8 +77,8 @@ export class Connections {
   /** Run once on every new connection: session settings, where the session is ours. */
   greeting: string | undefined
 
-  constructor(pool: PoolLike, most: number) {
-    this.#pool = pool
+  constructor(dial: Dial, most: number) {
+    this.#dial = dial
     this.#most = most
   }
 
@@ -126,7 +130,7 @@ export class Connections {
     this.#opening += 1
     let client: Client | undefined
     try {
-      client = await connectClient(this.#pool)
+      client = await connectClient(this.#dial)
       if (this.greeting !== undefined) await client.query(this.greeting)
     } catch (cause) {
       if (client !== undefined) destroy(client)

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Client } from 'pg'
-import { connectClient, destroy, type PoolLike } from './connections.js'
+import { connectClient, destroy, type Dial } from './connections.js'
 
 /** How long a notification may take to prove that one gets through. */
 const PROOF_MS = 1_000
@@ -11,15 +11,15 @@ const BACK_OFF_MS = [100, 3_000] as const
 /** The channel of one client, and the connection that listens to it. A message saves time; it is never needed. */
 export class Inbox {
   readonly channel: string = `holdfast_${randomBytes(12).toString('hex')}`
-  readonly #pool: PoolLike
+  readonly #dial: Dial
   readonly #message: (payload: string) => void
   readonly #back: () => void
   #client: Client | undefined
   #closed = false
   #retry: NodeJS.Timeout | undefined
 
-  constructor(pool: PoolLike, message: (payload: string) => void, back: () => void) {
-    this.#pool = pool
+  constructor(dial: Dial, message: (payload: string) => void, back: () => void) {
+    this.#dial = dial
     this.#message = message
     this.#back = back
   }
@@ -27,7 +27,7 @@ export class Inbox {
   /** Starts to listen. False: a pooler stands between that gives each statement another session. */
   async open(): Promise<boolean> {
     const client = await this.#listen()
-    if (await isOneSession(client, this.#pool)) {
+    if (await isOneSession(client, this.#dial)) {
       this.#watch(client)
       return true
     }
@@ -44,7 +44,7 @@ export class Inbox {
   }
 
   async #listen(): Promise<Client> {
-    const client = await connectClient(this.#pool)
+    const client = await connectClient(this.#dial)
     client.on('notification', ({ channel, payload }) => {
       if (channel === this.channel && payload !== undefined && payload !== '') this.#message(payload)
     })
@@ -89,13 +89,13 @@ export class Inbox {
  * Whether this connection is one session of the server. A pooler makes up the process id it greets with;
  * behind one that hands out sessions by transaction, an idle connection hears no notification.
  */
-export async function isOneSession(client: Client, pool: PoolLike): Promise<boolean> {
+export async function isOneSession(client: Client, dial: Dial): Promise<boolean> {
   const greeted = (client as unknown as { processID?: number | null }).processID
   const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
   if (greeted === rows[0]?.pid) return true
   const channel = `holdfast_${randomBytes(12).toString('hex')}`
   await client.query(`LISTEN ${channel}`)
-  const other = await connectClient(pool)
+  const other = await connectClient(dial)
   try {
     return await new Promise<boolean>((resolve, reject) => {
       const timer = setTimeout(() => resolve(false), PROOF_MS)

@@ -1,10 +1,12 @@
 import type { Backend } from '../../core/backend.js'
 import { ConfigError } from '../../core/errors.js'
-import type { PoolLike } from './connections.js'
+import { type Dial, dialLike, type PoolLike } from './connections.js'
 import { LeaseBackend } from './lease.js'
-import { checkSchema } from './schema.js'
+import { checkSchema, DEFAULT_SCHEMA } from './schema.js'
 
-export { schemaSql } from './schema.js'
+export type { Dial, PoolLike } from './connections.js'
+export { DEFAULT_SCHEMA, schemaSql } from './schema.js'
+export { runMigration } from './setup.js'
 
 export interface PostgresOptions {
   /** 'lease': tickets in a table, each with a lease. 'session': the server's own advisory locks. Default 'lease'. */
@@ -19,17 +21,23 @@ export interface PostgresOptions {
   readonly listen?: boolean
 }
 
-/** A backend that keeps its lines in PostgreSQL, on connections of its own made as the given `pg` Pool makes its. */
-export function postgres(pool: PoolLike, options: PostgresOptions = {}): Backend {
-  if (typeof pool?.options !== 'object' || !('Client' in pool)) {
-    throw new ConfigError('postgres() takes a Pool of the package pg: postgres(new pg.Pool({ … })).')
-  }
-  const { mode = 'lease', schema = 'holdfast', migrate = true, connections = 4, listen = true } = options
+/**
+ * A backend that keeps its lines in PostgreSQL, on a few connections of its own: made as the given `pg` Pool
+ * makes its, or by the given function.
+ */
+export function postgres(source: PoolLike | Dial, options: PostgresOptions = {}): Backend {
+  const { mode = 'lease', schema = DEFAULT_SCHEMA, migrate = true, connections = 4, listen = true } = options
   if (!Number.isInteger(connections) || connections < 1) {
     throw new ConfigError(`connections: ${connections} is not a whole number of 1 or more.`)
   }
   if (mode !== 'lease' && mode !== 'session') {
     throw new ConfigError(`mode: '${String(mode)}' is not one. Write 'lease' or 'session'.`)
   }
-  return new LeaseBackend(pool, { schema: checkSchema(schema), migrate, connections, listen })
+  return new LeaseBackend(dialOf(source), { schema: checkSchema(schema), migrate, connections, listen })
+}
+
+function dialOf(source: PoolLike | Dial): Dial {
+  if (typeof source === 'function') return source
+  if (typeof source?.options === 'object' && 'Client' in source) return dialLike(source)
+  throw new ConfigError('postgres() takes a Pool of the package pg: postgres(new pg.Pool({ … })).')
 }

@@ -10,7 +10,7 @@ import type {
 } from '../../core/backend.js'
 import { BackendError } from '../../core/errors.js'
 import { KINDS, type LineKey, lineText } from '../../core/line.js'
-import { Connections, type PoolLike } from './connections.js'
+import { Connections, type Dial } from './connections.js'
 import { Inbox } from './inbox.js'
 import { joinStatement, leaveStatement, renewStatement } from './calls.js'
 import { ready } from './setup.js'
@@ -51,7 +51,7 @@ export class LeaseBackend implements Backend {
   readonly #calls: Connections
   /** Renewals have a connection of their own: no join or leave holds them up. */
   readonly #renewals: Connections
-  readonly #pool: PoolLike
+  readonly #dial: Dial
   readonly #waiting = new Map<string, Waiting>()
   #events: BackendEvents | undefined
   #inbox: Inbox | undefined
@@ -59,12 +59,12 @@ export class LeaseBackend implements Backend {
   #named = false
   #tidied = performance.now()
 
-  constructor(pool: PoolLike, options: LeaseOptions) {
-    this.#pool = pool
+  constructor(dial: Dial, options: LeaseOptions) {
+    this.#dial = dial
     this.#options = options
     this.#push = options.listen
-    this.#calls = new Connections(pool, options.connections)
-    this.#renewals = new Connections(pool, 1)
+    this.#calls = new Connections(dial, options.connections)
+    this.#renewals = new Connections(dial, 1)
   }
 
   get guarantees(): Guarantees {
@@ -88,10 +88,10 @@ export class LeaseBackend implements Backend {
 
   async open(events: BackendEvents): Promise<void> {
     this.#events = events
-    const session = await ready(this.#pool, this.#options)
+    const session = await ready(this.#dial, this.#options)
     if (this.#options.listen) {
       const inbox = new Inbox(
-        this.#pool,
+        this.#dial,
         (payload) => this.#heard(payload),
         () => this.#lookAll(),
       )

@@ -27,7 +27,8 @@ BEGIN
         PERFORM set_config('synchronous_commit', 'off', true);
         RETURN 't';
       END IF;
-      answers[1] := 't';
+      PERFORM "@schema".wake(lines[1]);
+      RETURN 't';
     END IF;
   END IF;
 
@@ -93,8 +94,10 @@ BEGIN
   END IF;
 
   -- NOTIFY takes a lock of the whole server at commit: only a leave that somebody waits for pays for it.
-  FOR r IN SELECT DISTINCT t.line FROM "@schema".ticket t WHERE t.line = ANY (lines) AND NOT t.granted LOOP
-    PERFORM "@schema".drop_dead(ARRAY[r.line]);
+  FOR r IN
+    SELECT q.line FROM unnest(lines) q(line)
+    WHERE EXISTS (SELECT FROM "@schema".ticket t WHERE t.line = q.line AND NOT t.granted)
+  LOOP
     PERFORM "@schema".wake(r.line);
     plain := false;
   END LOOP;

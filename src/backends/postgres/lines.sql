@@ -51,20 +51,35 @@ BEGIN
 END
 $$;
 
--- Tells the tickets that the rule now grants. Reads the granted head of the line and one more.
-CREATE OR REPLACE FUNCTION "@schema".wake(of text) RETURNS void
+-- The orders that the rule grants: the head of the line, with the dead that stand in it removed. Reads one ticket
+-- more than it answers, however long the line is.
+CREATE OR REPLACE FUNCTION "@schema".head_of(of text) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
   t record;
   total bigint := 0;
+  head bigint[];
+  dead boolean := false;
 BEGIN
-  FOR t IN SELECT id, ord, weight, capacity, granted, inbox FROM "@schema".ticket WHERE line = of ORDER BY ord LOOP
+  FOR t IN SELECT ord, weight, capacity, expires FROM "@schema".ticket WHERE line = of ORDER BY ord LOOP
+    dead := t.expires <= clock_timestamp();
     total := total + t.weight;
-    EXIT WHEN total > t.capacity;
-    IF NOT t.granted AND t.inbox <> '' THEN
-      PERFORM pg_notify(t.inbox, 'g' || t.id || ' ' || t.ord);
-    END IF;
+    EXIT WHEN dead OR total > t.capacity;
+    head := head || t.ord;
   END LOOP;
+  IF dead AND "@schema".drop_dead(ARRAY[of]) IS NOT NULL THEN RETURN "@schema".head_of(of); END IF;
+  RETURN head;
+END
+$$;
+
+-- Tells the tickets that the rule now grants.
+CREATE OR REPLACE FUNCTION "@schema".wake(of text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  head bigint[] := "@schema".head_of(of);
+BEGIN
+  PERFORM pg_notify(t.inbox, 'g' || t.id || ' ' || t.ord) FROM "@schema".ticket t
+    WHERE t.line = of AND t.ord = ANY (head) AND NOT t.granted AND t.inbox <> '';
 END
 $$;
 

@@ -18,6 +18,9 @@ DECLARE
   n integer := cardinality(ids);
   answers text[] := array_fill('x'::text, ARRAY[n]);
   waiting text[];
+  heads bigint[];
+  behind boolean := false;
+  i integer;
   r record;
 BEGIN
   IF ords IS NULL OR array_position(ords, NULL) IS NOT NULL THEN
@@ -53,32 +56,37 @@ BEGIN
   END LOOP;
 
   IF waiting IS NOT NULL THEN
-    PERFORM "@schema".drop_dead(waiting);
     -- Without the line's lock, and right all the same: an order is drawn and committed under that lock, so whoever
     -- sees a ticket sees all that stand before it, and what stands before it can only leave.
+    FOR r IN SELECT DISTINCT w.line FROM unnest(waiting) w(line) LOOP
+      heads := heads || "@schema".head_of(r.line);
+    END LOOP;
+    FOR i IN 1..n LOOP
+      CONTINUE WHEN answers[i] <> 'w';
+      IF ords[i] = ANY (heads) THEN
+        UPDATE "@schema".ticket t SET granted = true, expires = clock_timestamp() + ttls[i] * interval '1 ms'
+          WHERE t.line = lines[i] AND t.ord = ords[i];
+        answers[i] := 'g' || ords[i];
+      ELSE
+        behind := true;
+      END IF;
+    END LOOP;
+  END IF;
+
+  IF behind THEN
     FOR r IN
-      SELECT q.i, s.open, s.ord, s.ahead, CASE WHEN s.whole THEN s.last ELSE s.first END AS look, q.ttl
-      FROM unnest(ords, lines, ttls, answers) WITH ORDINALITY q(ord, line, ttl, answer, i)
+      SELECT q.i, s.ord, s.ahead, CASE WHEN s.whole THEN s.last ELSE s.first END AS look
+      FROM unnest(ords, lines, answers) WITH ORDINALITY q(ord, line, answer, i)
       JOIN (
-        SELECT f.line, f.ord, f.weight = f.capacity AS whole, bool_and(f.fits) OVER w AS open,
-          row_number() OVER w - 1 AS ahead, min(f.expires) OVER before AS first, max(f.expires) OVER before AS last
-        FROM (
-          SELECT k.line, k.ord, k.weight, k.capacity, k.expires,
-            sum(k.weight) OVER (PARTITION BY k.line ORDER BY k.ord) <= k.capacity AS fits
-          FROM "@schema".ticket k WHERE k.line = ANY (waiting)
-        ) f
-        WINDOW w AS (PARTITION BY f.line ORDER BY f.ord),
+        SELECT k.line, k.ord, k.weight = k.capacity AS whole, row_number() OVER w - 1 AS ahead,
+          min(k.expires) OVER before AS first, max(k.expires) OVER before AS last
+        FROM "@schema".ticket k WHERE k.line = ANY (waiting)
+        WINDOW w AS (PARTITION BY k.line ORDER BY k.ord),
           before AS (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
       ) s ON s.line = q.line AND s.ord = q.ord
       WHERE q.answer = 'w'
     LOOP
-      IF r.open THEN
-        UPDATE "@schema".ticket t SET granted = true, expires = clock_timestamp() + r.ttl * interval '1 ms'
-          WHERE t.line = lines[r.i] AND t.ord = r.ord;
-        answers[r.i] := 'g' || r.ord;
-      ELSE
-        answers[r.i] := 'w' || r.ord || ',' || r.ahead || ',' || "@schema".ms_until(r.look);
-      END IF;
+      answers[r.i] := 'w' || r.ord || ',' || r.ahead || ',' || "@schema".ms_until(r.look);
     END LOOP;
   END IF;
 

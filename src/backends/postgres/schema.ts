@@ -4,6 +4,8 @@ import { ConfigError } from '../../core/errors.js'
 /** The version that the SQL files beside this one make, and the least that this code can work with. */
 export const SCHEMA_VERSION = 1
 
+export const DEFAULT_SCHEMA = 'holdfast'
+
 const FILES = ['tables', 'lines', 'renew', 'join', 'leave', 'calls']
 
 /** Checks the name of the schema: it is written into SQL text, so it is of plain letters only. */
@@ -15,7 +17,7 @@ export function checkSchema(schema: string): string {
 }
 
 /** The whole schema as SQL that may run again and again: made on first use, or printed for whoever may create. */
-export function schemaSql(schema = 'holdfast'): string {
+export function schemaSql(schema: string = DEFAULT_SCHEMA): string {
   const name = checkSchema(schema)
   const parts = FILES.map((file) => readFileSync(new URL(`./${file}.sql`, import.meta.url), 'utf8'))
   return [BEGIN, ...parts, COMMIT].join('\n').replaceAll('@schema', name)

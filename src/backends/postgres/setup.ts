@@ -1,6 +1,6 @@
 import type { Client } from 'pg'
 import { BackendError } from '../../core/errors.js'
-import { connectClient, destroy, type PoolLike } from './connections.js'
+import { connectClient, destroy, type Dial } from './connections.js'
 import { failure, isMissing } from './failure.js'
 import { SCHEMA_VERSION, schemaSql } from './schema.js'
 
@@ -12,10 +12,10 @@ const OLDEST = 11
  * True: connections are sessions of the server itself, so statements may be prepared by name.
  */
 export async function ready(
-  pool: PoolLike,
+  dial: Dial,
   { schema, migrate }: { readonly schema: string; readonly migrate: boolean },
 ): Promise<boolean> {
-  const client = await connectClient(pool)
+  const client = await connectClient(dial)
   try {
     await checkServer(client)
     if ((await versionOf(client, schema)) < SCHEMA_VERSION) {
@@ -32,8 +32,8 @@ export async function ready(
 }
 
 /** Makes or renews the schema. */
-export async function runMigration(pool: PoolLike, schema: string): Promise<void> {
-  const client = await connectClient(pool)
+export async function runMigration(dial: Dial, schema: string): Promise<void> {
+  const client = await connectClient(dial)
   try {
     await checkServer(client)
     await client.query(schemaSql(schema))
