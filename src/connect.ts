@@ -14,6 +14,7 @@ const OPENERS: Record<string, () => Promise<Opener>> = {
   'memory:': () => import('./connect/memory.js'),
   'postgres:': () => import('./connect/postgres.js'),
   'postgresql:': () => import('./connect/postgres.js'),
+  'sqlite:': () => import('./connect/sqlite.js'),
 }
 
 /**

@@ -35,27 +35,39 @@ DECLARE
 BEGIN
   -- One ticket and nobody there: most calls of a quiet client. One statement after the lock.
   IF n = 1 AND takeovers IS NULL AND pg_try_advisory_xact_lock("@schema".line_key(lines[1])) THEN
-    INSERT INTO "@schema".ticket (line, ord, id, handle, weight, capacity, granted, joined, expires, inbox, holder)
-      SELECT lines[1], nextval('"@schema".ord'), ids[1], ids[1], weights[1], capacities[1], true,
-        clock_timestamp(), clock_timestamp() + ttls[1] * interval '1 ms', join_now.inbox, holders[1]
-      WHERE NOT EXISTS (SELECT FROM "@schema".ticket t WHERE t.line = lines[1])
+    UPDATE "@schema".ticket v SET ord = nextval('"@schema".ord'), id = ids[1], handle = ids[1],
+        weight = weights[1], capacity = capacities[1], granted = true, departed = false, joined = clock_timestamp(),
+        expires = clock_timestamp() + ttls[1] * interval '1 ms', inbox = join_now.inbox, holder = holders[1]
+      WHERE v.line = lines[1] AND v.seat = 0 AND v.id = ''
+        AND NOT EXISTS (SELECT FROM "@schema".ticket t WHERE t.line = lines[1] AND t.seat > 0)
         AND NOT EXISTS (SELECT FROM "@schema".tombstone b WHERE b.id = ids[1])
-      RETURNING ord INTO one;
+      RETURNING v.ord INTO one;
     IF FOUND THEN RETURN 'g' || one; END IF;
   END IF;
 
   stalled := "@schema".lock_lines(lines);
   -- Only now, in a statement after the locks: one that locked and read would see what was there before its wait.
   IF stalled IS NULL AND n = distinct_lines AND takeovers IS NULL
-    AND NOT EXISTS (SELECT FROM "@schema".ticket t WHERE t.line = ANY (lines))
+    AND NOT EXISTS (SELECT FROM "@schema".ticket t WHERE t.line = ANY (lines) AND t.id <> '')
     AND NOT EXISTS (SELECT FROM "@schema".tombstone b WHERE b.id = ANY (ids))
   THEN
     SELECT array_agg(nextval('"@schema".ord')) INTO ords FROM generate_series(1, n);
-    INSERT INTO "@schema".ticket (line, ord, id, handle, weight, capacity, granted, joined, expires, inbox, holder)
-      SELECT q.line, q.ord, q.id, q.id, q.weight, q.capacity, true,
-        clock_timestamp(), clock_timestamp() + q.ttl * interval '1 ms', join_now.inbox, q.holder
+    UPDATE "@schema".ticket v SET ord = q.ord, id = q.id, handle = q.id,
+        weight = q.weight, capacity = q.capacity, granted = true, departed = false, joined = clock_timestamp(),
+        expires = clock_timestamp() + q.ttl * interval '1 ms', inbox = join_now.inbox, holder = q.holder
       FROM unnest(lines, ords, ids, weights, capacities, ttls, holders)
-        q(line, ord, id, weight, capacity, ttl, holder);
+        q(line, ord, id, weight, capacity, ttl, holder)
+      WHERE v.line = q.line AND v.seat = 0;
+    GET DIAGNOSTICS j = ROW_COUNT;
+    IF j < n THEN
+      INSERT INTO "@schema".ticket
+          (line, seat, ord, id, handle, weight, capacity, granted, joined, expires, inbox, holder)
+        SELECT q.line, 0, q.ord, q.id, q.id, q.weight, q.capacity, true,
+          clock_timestamp(), clock_timestamp() + q.ttl * interval '1 ms', join_now.inbox, q.holder
+        FROM unnest(lines, ords, ids, weights, capacities, ttls, holders)
+          q(line, ord, id, weight, capacity, ttl, holder)
+        WHERE NOT EXISTS (SELECT FROM "@schema".ticket t WHERE t.line = q.line AND t.seat = 0);
+    END IF;
     RETURN 'g' || array_to_string(ords, ' g');
   END IF;
 
@@ -70,11 +82,12 @@ BEGIN
   IF takeovers IS NOT NULL THEN
     FOR i IN 1..n LOOP
       CONTINUE WHEN takeovers[i] IS NULL OR line_stalled[slots[i]];
-      FOR r IN DELETE FROM "@schema".ticket t
-        WHERE t.line = lines[slots[i]]
+      FOR r IN SELECT t.line, t.seat, t.id, t.inbox FROM "@schema".ticket t
+        WHERE t.line = lines[slots[i]] AND t.id <> ''
           AND starts_with(t.holder, takeovers[i]) AND NOT starts_with(t.holder, takeover_clients[i])
-        RETURNING t.line, t.id, t.inbox
+        FOR UPDATE
       LOOP
+        PERFORM "@schema".remove(r.line, r.seat);
         touched := touched || r.line;
         IF r.inbox <> '' THEN PERFORM pg_notify(r.inbox, 'x' || r.id); END IF;
       END LOOP;
@@ -93,8 +106,8 @@ BEGIN
       SELECT count(*)::integer AS ahead, sum(f.weight)::bigint AS total, bool_and(f.fits) AS open,
         min(f.expires) AS first, max(f.expires) AS last
       FROM (
-        SELECT k.weight, k.expires, sum(k.weight) OVER (ORDER BY k.ord) <= k.capacity AS fits
-        FROM "@schema".ticket k WHERE k.line = q.line
+        SELECT k.weight, k.expires, sum(k.weight) OVER (ORDER BY k.seat) <= k.capacity AS fits
+        FROM "@schema".ticket k WHERE k.line = q.line AND k.id <> ''
       ) f
     ) t WHERE t.ahead > 0
   LOOP
@@ -166,8 +179,9 @@ BEGIN
     line_last[s] := greatest(line_last[s], stamp);
   END LOOP;
 
-  INSERT INTO "@schema".ticket (line, ord, id, handle, weight, capacity, granted, joined, expires, inbox, holder)
-    SELECT lines[q.slot], q.ord, q.id, q.id, q.weight, q.capacity, q.ok,
+  INSERT INTO "@schema".ticket
+      (line, seat, ord, id, handle, weight, capacity, granted, joined, expires, inbox, holder)
+    SELECT lines[q.slot], q.ord, q.ord, q.id, q.id, q.weight, q.capacity, q.ok,
       clock_timestamp(), clock_timestamp() + CASE WHEN q.ok THEN q.ttl ELSE q.wait_ttl END * interval '1 ms',
       join_now.inbox, q.holder
     FROM unnest(slots, ords, ids, weights, capacities, ok, ttls, wait_ttls, holders)

@@ -24,8 +24,8 @@ export interface LeaseOptions {
 }
 
 /** How often one client helps to remove what nobody comes back for. */
-const TIDY_MS = 30_000
-const TIDY_MOST = 1_000
+const TIDY_MS = 10_000
+const TIDY_MOST = 5_000
 
 /** The same as settle() in calls.sql, once for a session that is ours alone. */
 const SESSION = `SET plan_cache_mode = force_generic_plan; SET jit = off; SET enable_seqscan = off;

@@ -17,17 +17,17 @@ DECLARE
   i integer;
   r record;
 BEGIN
-  -- One ticket and nobody else there: most calls of a quiet client. Two statements after the lock.
+  -- One ticket, and the only one of its line: most calls of a quiet client. Two statements after the lock.
   IF n = 1 AND plain AND pg_try_advisory_xact_lock("@schema".line_key(lines[1])) THEN
-    DELETE FROM "@schema".ticket t
-      WHERE t.line = lines[1] AND t.ord = ords[1] AND t.id = ids[1] AND t.handle = handles[1] AND NOT t.departed
-        AND t.expires > clock_timestamp();
+    UPDATE "@schema".ticket t SET id = '', expires = clock_timestamp()
+      WHERE t.line = lines[1] AND t.seat = 0 AND t.ord = ords[1] AND t.id = ids[1] AND t.handle = handles[1]
+        AND NOT t.departed AND t.expires > clock_timestamp();
     IF FOUND THEN
-      IF NOT EXISTS (SELECT FROM "@schema".ticket t WHERE t.line = lines[1]) THEN
+      IF EXISTS (SELECT FROM "@schema".ticket t WHERE t.line = lines[1] AND t.seat > 0) THEN
+        PERFORM "@schema".wake(lines[1]);
+      ELSE
         PERFORM set_config('synchronous_commit', 'off', true);
-        RETURN 't';
       END IF;
-      PERFORM "@schema".wake(lines[1]);
       RETURN 't';
     END IF;
   END IF;
@@ -56,7 +56,8 @@ BEGIN
       UPDATE "@schema".ticket t SET departed = true, expires = clock_timestamp() + q.keep * interval '1 ms'
       FROM unnest(slots, ids, handles, ords, keeps, answers) WITH ORDINALITY
         q(slot, id, handle, ord, keep, answer, i)
-      WHERE t.line = lines[q.slot] AND t.ord = q.ord AND t.id = q.id AND t.handle = coalesce(q.handle, t.handle)
+      WHERE t.line = lines[q.slot] AND t.seat IN (0, q.ord) AND t.ord = q.ord AND t.id = q.id
+        AND t.handle = coalesce(q.handle, t.handle)
         AND NOT t.departed AND t.expires > clock_timestamp() AND q.keep > 0 AND q.answer <> 'f'
       RETURNING q.i
     LOOP
@@ -66,28 +67,29 @@ BEGIN
 
   IF plain AND stalled IS NULL AND array_position(handles, NULL) IS NULL THEN
     WITH gone AS (
-      DELETE FROM "@schema".ticket t
-      USING unnest(slots, ids, handles, ords) WITH ORDINALITY q(slot, id, handle, ord, i)
-      WHERE t.line = lines[q.slot] AND t.ord = q.ord AND t.id = q.id AND t.handle = q.handle AND NOT t.departed
-        AND t.expires > clock_timestamp()
+      UPDATE "@schema".ticket t SET id = '', expires = clock_timestamp()
+      FROM unnest(slots, ids, handles, ords) WITH ORDINALITY q(slot, id, handle, ord, i)
+      WHERE t.line = lines[q.slot] AND t.seat = 0 AND t.ord = q.ord AND t.id = q.id AND t.handle = q.handle
+        AND NOT t.departed AND t.expires > clock_timestamp()
       RETURNING q.i
     )
     SELECT array_agg(gone.i) INTO done FROM gone;
-    IF cardinality(done) = n THEN
-      answers := array_fill('t'::text, ARRAY[n]);
-    ELSE
-      FOREACH i IN ARRAY coalesce(done, ARRAY[]::integer[]) LOOP
-        answers[i] := 't';
-      END LOOP;
-    END IF;
+  END IF;
+  IF cardinality(done) = n THEN
+    answers := array_fill('t'::text, ARRAY[n]);
   ELSE
+    FOREACH i IN ARRAY coalesce(done, ARRAY[]::integer[]) LOOP
+      answers[i] := 't';
+    END LOOP;
     FOR r IN
-      DELETE FROM "@schema".ticket t
-      USING unnest(slots, ids, handles, ords, keeps, answers) WITH ORDINALITY q(slot, id, handle, ord, keep, answer, i)
-      WHERE t.line = lines[q.slot] AND t.ord = q.ord AND t.id = q.id AND t.handle = coalesce(q.handle, t.handle)
-        AND (q.handle IS NULL OR NOT t.departed) AND coalesce(q.keep, 0) = 0 AND q.answer <> 'f'
-      RETURNING q.i, t.id, t.inbox, q.handle IS NULL AS evicted, t.expires > clock_timestamp() AS stood
+      SELECT q.i, t.line, t.seat, t.id, t.inbox, q.handle IS NULL AS evicted, t.expires > clock_timestamp() AS stood
+      FROM unnest(slots, ids, handles, ords, keeps, answers) WITH ORDINALITY q(slot, id, handle, ord, keep, answer, i)
+      JOIN "@schema".ticket t ON t.line = lines[q.slot] AND t.seat IN (0, q.ord) AND t.ord = q.ord
+      WHERE t.id = q.id AND t.handle = coalesce(q.handle, t.handle)
+        AND (q.handle IS NULL OR NOT t.departed) AND coalesce(q.keep, 0) = 0 AND q.answer = 'x'
+      FOR UPDATE OF t
     LOOP
+      PERFORM "@schema".remove(r.line, r.seat);
       IF r.stood THEN answers[r.i] := 't'; END IF;
       IF r.evicted AND r.inbox <> '' THEN PERFORM pg_notify(r.inbox, 'x' || r.id); END IF;
     END LOOP;
@@ -96,7 +98,7 @@ BEGIN
   -- NOTIFY takes a lock of the whole server at commit: only a leave that somebody waits for pays for it.
   FOR r IN
     SELECT q.line FROM unnest(lines) q(line)
-    WHERE EXISTS (SELECT FROM "@schema".ticket t WHERE t.line = q.line AND NOT t.granted)
+    WHERE EXISTS (SELECT FROM "@schema".ticket t WHERE t.line = q.line AND t.seat > 0 AND NOT t.granted)
   LOOP
     PERFORM "@schema".wake(r.line);
     plain := false;

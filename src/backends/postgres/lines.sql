@@ -38,16 +38,37 @@ CREATE OR REPLACE FUNCTION "@schema".drop_dead(lines text[]) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
   touched text[];
+  vacated text[];
 BEGIN
   WITH dead AS (
     DELETE FROM "@schema".ticket WHERE ctid = ANY (ARRAY(
       SELECT t.ctid FROM "@schema".ticket t
-      WHERE t.line = ANY (lines) AND t.expires <= clock_timestamp()
+      WHERE t.line = ANY (lines) AND t.seat > 0 AND t.expires <= clock_timestamp()
       FOR UPDATE SKIP LOCKED
     )) RETURNING line
   )
   SELECT array_agg(DISTINCT dead.line) INTO touched FROM dead;
-  RETURN touched;
+  WITH dead AS (
+    UPDATE "@schema".ticket SET id = '', expires = clock_timestamp() WHERE ctid = ANY (ARRAY(
+      SELECT t.ctid FROM "@schema".ticket t
+      WHERE t.line = ANY (lines) AND t.seat = 0 AND t.id <> '' AND t.expires <= clock_timestamp()
+      FOR UPDATE SKIP LOCKED
+    )) RETURNING line
+  )
+  SELECT array_agg(dead.line) INTO vacated FROM dead;
+  RETURN CASE WHEN touched IS NULL THEN vacated ELSE touched || vacated END;
+END
+$$;
+
+-- Removes one ticket whose row the caller has locked or may wait for.
+CREATE OR REPLACE FUNCTION "@schema".remove(of text, place bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF place = 0 THEN
+    UPDATE "@schema".ticket SET id = '', expires = clock_timestamp() WHERE line = of AND seat = 0;
+  ELSE
+    DELETE FROM "@schema".ticket WHERE line = of AND seat = place;
+  END IF;
 END
 $$;
 
@@ -61,7 +82,9 @@ DECLARE
   head bigint[];
   dead boolean := false;
 BEGIN
-  FOR t IN SELECT ord, weight, capacity, expires FROM "@schema".ticket WHERE line = of ORDER BY ord LOOP
+  FOR t IN SELECT ord, weight, capacity, expires FROM "@schema".ticket
+    WHERE line = of AND id <> '' ORDER BY seat
+  LOOP
     dead := t.expires <= clock_timestamp();
     total := total + t.weight;
     EXIT WHEN dead OR total > t.capacity;
@@ -79,11 +102,13 @@ DECLARE
   head bigint[] := "@schema".head_of(of);
 BEGIN
   PERFORM pg_notify(t.inbox, 'g' || t.id || ' ' || t.ord) FROM "@schema".ticket t
-    WHERE t.line = of AND t.ord = ANY (head) AND NOT t.granted AND t.inbox <> '';
+    WHERE t.line = of AND t.seat = ANY (0 || head) AND t.ord = ANY (head) AND t.id <> '' AND NOT t.granted
+      AND t.inbox <> '';
 END
 $$;
 
--- Bounded work against what nobody comes back for: at most once in 20 s over all clients.
+-- Bounded work against what nobody comes back for: the dead, seats that were vacant for half a minute, tombstones.
+-- At most once in 10 s over all clients; whatever is locked is left for the next time.
 CREATE OR REPLACE FUNCTION "@schema".tidy(most integer) RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -91,13 +116,15 @@ DECLARE
   more integer;
 BEGIN
   UPDATE "@schema".version SET tidied = clock_timestamp() WHERE ctid = ANY (ARRAY(
-    SELECT v.ctid FROM "@schema".version v WHERE v.tidied < clock_timestamp() - interval '20 s'
-      OR v.tidied > clock_timestamp() + interval '20 s'
+    SELECT v.ctid FROM "@schema".version v
+    WHERE v.tidied NOT BETWEEN clock_timestamp() - interval '10 s' AND clock_timestamp()
     FOR UPDATE SKIP LOCKED
   ));
   IF NOT FOUND THEN RETURN 0; END IF;
   DELETE FROM "@schema".ticket WHERE ctid = ANY (ARRAY(
-    SELECT t.ctid FROM "@schema".ticket t WHERE t.expires <= clock_timestamp() LIMIT most FOR UPDATE SKIP LOCKED
+    SELECT t.ctid FROM "@schema".ticket t
+    WHERE t.expires <= clock_timestamp() - CASE WHEN t.id = '' THEN interval '30 s' ELSE interval '0' END
+    LIMIT most FOR UPDATE SKIP LOCKED
   ));
   GET DIAGNOSTICS removed = ROW_COUNT;
   DELETE FROM "@schema".tombstone WHERE ctid = ANY (ARRAY(

@@ -34,7 +34,7 @@ BEGIN
       SELECT t.ctid AS at, q.i, q.ttl, q.wait_ttl, q.next_handle, q.next_holder
       FROM unnest(lines, ids, handles, ords, ttls, wait_ttls, next_handles, next_holders) WITH ORDINALITY
         q(line, id, handle, ord, ttl, wait_ttl, next_handle, next_holder, i)
-      JOIN "@schema".ticket t ON t.line = q.line AND t.ord = q.ord
+      JOIN "@schema".ticket t ON t.line = q.line AND t.seat IN (0, q.ord) AND t.ord = q.ord
       WHERE t.id = q.id AND (t.handle = q.handle OR t.handle = q.next_handle)
         AND NOT t.departed AND t.expires > clock_timestamp()
       FOR NO KEY UPDATE OF t SKIP LOCKED
@@ -65,7 +65,7 @@ BEGIN
       CONTINUE WHEN answers[i] <> 'w';
       IF ords[i] = ANY (heads) THEN
         UPDATE "@schema".ticket t SET granted = true, expires = clock_timestamp() + ttls[i] * interval '1 ms'
-          WHERE t.line = lines[i] AND t.ord = ords[i];
+          WHERE t.line = lines[i] AND t.seat IN (0, ords[i]) AND t.ord = ords[i];
         answers[i] := 'g' || ords[i];
       ELSE
         behind := true;
@@ -80,8 +80,8 @@ BEGIN
       JOIN (
         SELECT k.line, k.ord, k.weight = k.capacity AS whole, row_number() OVER w - 1 AS ahead,
           min(k.expires) OVER before AS first, max(k.expires) OVER before AS last
-        FROM "@schema".ticket k WHERE k.line = ANY (waiting)
-        WINDOW w AS (PARTITION BY k.line ORDER BY k.ord),
+        FROM "@schema".ticket k WHERE k.line = ANY (waiting) AND k.id <> ''
+        WINDOW w AS (PARTITION BY k.line ORDER BY k.seat),
           before AS (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
       ) s ON s.line = q.line AND s.ord = q.ord
       WHERE q.answer = 'w'
@@ -94,7 +94,7 @@ BEGIN
     FOR r IN
       SELECT q.i FROM unnest(lines, ids, handles, ords, next_handles, answers) WITH ORDINALITY
         q(line, id, handle, ord, next_handle, answer, i)
-      JOIN "@schema".ticket t ON t.line = q.line AND t.ord = q.ord
+      JOIN "@schema".ticket t ON t.line = q.line AND t.seat IN (0, q.ord) AND t.ord = q.ord
       WHERE q.answer = 'x' AND t.id = q.id AND (t.handle = q.handle OR t.handle = q.next_handle)
         AND NOT t.departed AND t.expires > clock_timestamp()
     LOOP

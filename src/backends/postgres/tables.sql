@@ -4,7 +4,12 @@
 CREATE TABLE IF NOT EXISTS "@schema".ticket (
   -- 'mutex:NAME', 'rw:NAME', 'semaphore:NAME'. Compared by its bytes, so that every text is an identity of its own.
   line text COLLATE "C" NOT NULL,
+  -- 0 for whoever comes to an empty line, and that row stays, vacant, for the next who does: an update in place
+  -- where an insert and a delete would leave garbage. Those who come behind somebody sit at their order. So the
+  -- seats of a line are in the order of its tickets.
+  seat bigint NOT NULL,
   ord bigint NOT NULL,
+  -- Empty: the seat is vacant, since `expires`.
   id text COLLATE "C" NOT NULL,
   handle text COLLATE "C" NOT NULL,
   weight bigint NOT NULL,
@@ -19,10 +24,10 @@ CREATE TABLE IF NOT EXISTS "@schema".ticket (
   inbox text COLLATE "C" NOT NULL,
   -- Who stands there, as JSON text: shown to people, and compared by a takeover.
   holder text COLLATE "C" NOT NULL,
-  -- The only index: a renewal changes nothing that is indexed, so it is a HOT update.
-  PRIMARY KEY (line, ord)
+  -- The only index, and none of its columns ever changes: every update stays in its page (HOT).
+  PRIMARY KEY (line, seat)
 ) WITH (
-  fillfactor = 70,
+  fillfactor = 50,
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0,
   autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 50000
 );

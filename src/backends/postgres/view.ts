@@ -10,7 +10,7 @@ export async function viewLines(connections: Connections, schema: string, name: 
       (extract(epoch FROM clock_timestamp() - joined) * 1000)::bigint::text AS age,
       (extract(epoch FROM expires - clock_timestamp()) * 1000)::bigint::text AS remaining
     FROM "${schema}".ticket
-    WHERE line IN ($1, $2, $3) AND expires > clock_timestamp() ORDER BY line, ord`
+    WHERE line IN ($1, $2, $3) AND id <> '' AND expires > clock_timestamp() ORDER BY line, seat`
   const { rows } = await connections.run('a view', { text, values: KINDS.map((kind) => `${kind}:${name}`) })
   const views: LineView[] = []
   for (const kind of KINDS) {
@@ -31,7 +31,7 @@ export async function namesPage(
   // No name of up to 512 bytes with this prefix sorts behind 129 times the last character there is.
   const text = `SELECT DISTINCT line FROM "${schema}".ticket
     WHERE line >= $1 AND line < $1 || repeat(chr(1114111), 129) AND line > $2 AND starts_with(line, $1)
-      AND expires > clock_timestamp()
+      AND id <> '' AND expires > clock_timestamp()
     ORDER BY line LIMIT ${PAGE}`
   const { rows } = await connections.run('a listing', { text, values: [`${kind}:${prefix}`, `${kind}:${after}`] })
   return rows.map((row) => (row['line'] ?? '').slice(kind.length + 1))
