@@ -14,12 +14,15 @@ export class Inbox {
   readonly #dial: Dial
   readonly #message: (payload: string) => void
   readonly #back: () => void
+  readonly #shared: string | undefined
   #client: Client | undefined
   #closed = false
   #retry: NodeJS.Timeout | undefined
 
-  constructor(dial: Dial, message: (payload: string) => void, back: () => void) {
+  /** `shared` is a channel that other clients listen to as well. */
+  constructor(dial: Dial, message: (payload: string) => void, back: () => void, shared?: string) {
     this.#dial = dial
+    this.#shared = shared
     this.#message = message
     this.#back = back
   }
@@ -46,10 +49,11 @@ export class Inbox {
   async #listen(): Promise<Client> {
     const client = await connectClient(this.#dial)
     client.on('notification', ({ channel, payload }) => {
-      if (channel === this.channel && payload !== undefined && payload !== '') this.#message(payload)
+      if ((channel === this.channel || channel === this.#shared) && payload !== undefined && payload !== '') this.#message(payload)
     })
     try {
       await client.query(`LISTEN ${this.channel}`)
+      if (this.#shared !== undefined) await client.query(`LISTEN ${this.#shared}`)
     } catch (cause) {
       destroy(client)
       throw cause

@@ -2,6 +2,7 @@ import type { Backend } from '../../core/backend.js'
 import { ConfigError } from '../../core/errors.js'
 import { type Dial, dialLike, type PoolLike } from './connections.js'
 import { LeaseBackend } from './lease.js'
+import { SessionBackend } from './session/backend.js'
 import { checkSchema, DEFAULT_SCHEMA } from './schema.js'
 
 export type { Dial, PoolLike } from './connections.js'
@@ -15,7 +16,10 @@ export interface PostgresOptions {
   readonly schema?: string
   /** Make the schema on first use when it is missing. Default true. */
   readonly migrate?: boolean
-  /** The most connections for joins and releases; renewals and the inbox have one each besides. Default 4. */
+  /**
+   * Lease mode: the most connections for joins and releases (default 4); renewals and the inbox have one each besides.
+   * Session mode: the most sessions that wait, or hold what they waited for (default 8), besides four for the rest.
+   */
   readonly connections?: number
   /** Listen for notifications on a connection of its own; false: poll. Default true. */
   readonly listen?: boolean
@@ -26,14 +30,17 @@ export interface PostgresOptions {
  * makes its, or by the given function.
  */
 export function postgres(source: PoolLike | Dial, options: PostgresOptions = {}): Backend {
-  const { mode = 'lease', schema = DEFAULT_SCHEMA, migrate = true, connections = 4, listen = true } = options
+  const { mode = 'lease', schema = DEFAULT_SCHEMA, migrate = true, listen = true } = options
+  const { connections = mode === 'session' ? 8 : 4 } = options
   if (!Number.isInteger(connections) || connections < 1) {
     throw new ConfigError(`connections: ${connections} is not a whole number of 1 or more.`)
   }
   if (mode !== 'lease' && mode !== 'session') {
     throw new ConfigError(`mode: '${String(mode)}' is not one. Write 'lease' or 'session'.`)
   }
-  return new LeaseBackend(dialOf(source), { schema: checkSchema(schema), migrate, connections, listen })
+  checkSchema(schema)
+  if (mode === 'session') return new SessionBackend(dialOf(source), { schema, migrate, connections })
+  return new LeaseBackend(dialOf(source), { schema, migrate, connections, listen })
 }
 
 function dialOf(source: PoolLike | Dial): Dial {

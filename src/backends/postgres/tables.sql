@@ -41,6 +41,21 @@ CREATE TABLE IF NOT EXISTS "@schema".tombstone (
 -- CACHE 1: a connection that keeps numbers in stock would give them out of order.
 CREATE SEQUENCE IF NOT EXISTS "@schema".ord AS bigint CACHE 1;
 
+-- Session mode: what people see of tickets whose locks only the server's memory knows. It may be lost with them.
+CREATE UNLOGGED TABLE IF NOT EXISTS "@schema".session_ticket (
+  id text COLLATE "C" PRIMARY KEY,
+  line text COLLATE "C" NOT NULL,
+  ord bigint NOT NULL,
+  granted boolean NOT NULL,
+  weight bigint NOT NULL,
+  capacity bigint NOT NULL,
+  holder text COLLATE "C" NOT NULL,
+  inbox text COLLATE "C" NOT NULL,
+  pid integer NOT NULL,
+  joined timestamptz NOT NULL DEFAULT clock_timestamp(),
+  written timestamptz NOT NULL DEFAULT clock_timestamp()
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+
 -- The newest fence that was seen for a resource; see fenceGuard.
 CREATE TABLE IF NOT EXISTS "@schema".fence (
   resource text COLLATE "C" PRIMARY KEY,
