@@ -1,6 +1,8 @@
 import type { Client, ClientConfig, Pool, QueryResult } from 'pg'
 import { BackendError } from '../../core/errors.js'
+import { destroy } from './destroy.js'
 import { failure, spendsConnection } from './failure.js'
+import { unwatch, watch } from './watchdog.js'
 
 /** Makes a connection of our own. */
 export type Dial = () => Promise<Client>
@@ -14,9 +16,6 @@ export interface PoolLike {
 const IDLE_MS = 30_000
 
 const CONNECT_MS = 4_000
-
-/** How long one call may take: as long as core waits for it, and longer than any lock wait inside it. */
-const CALL_MS = 5_000
 
 /** A statement with its values; `name` only where the connection is known to be one session. */
 export interface Statement {
@@ -57,12 +56,6 @@ export async function connectClient(dial: Dial): Promise<Client> {
   return client
 }
 
-/** Ends a connection at once, whatever it is doing. */
-export function destroy(client: Client): void {
-  const { connection } = client as unknown as { connection?: { stream?: { destroy(): void } } }
-  connection?.stream?.destroy()
-}
-
 /** A few connections of our own, opened when needed, each used by one call at a time. */
 export class Connections {
   readonly #dial: Dial
@@ -86,24 +79,19 @@ export class Connections {
   async run(doing: string, statement: Statement): Promise<QueryResult<Record<string, string | null>>> {
     const client = await this.#take(doing)
     let spent = false
-    let timer: NodeJS.Timeout | undefined
+    watch(client)
     try {
-      const late = new Promise<never>((_, reject) => {
-        timer = setTimeout(() => reject(new Error(`no answer within ${CALL_MS / 1_000} s`)), CALL_MS)
-        timer.unref()
-      })
       const { name, text, values } = statement
-      const query = client.query<Record<string, string | null>>({
+      return await client.query<Record<string, string | null>>({
         ...(name === undefined ? {} : { name }),
         text,
         values: values as (string | number | null)[],
       })
-      return await Promise.race([query, late])
     } catch (cause) {
       spent = spendsConnection(cause)
       throw failure(doing, cause)
     } finally {
-      clearTimeout(timer)
+      unwatch(client)
       this.#give(client, spent)
     }
   }

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Client } from 'pg'
-import { connectClient, destroy, type Dial } from './connections.js'
+import { connectClient, type Dial } from './connections.js'
+import { destroy } from './destroy.js'
 
 /** How long a notification may take to prove that one gets through. */
 const PROOF_MS = 1_000

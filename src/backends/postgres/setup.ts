@@ -1,6 +1,7 @@
 import type { Client } from 'pg'
 import { BackendError } from '../../core/errors.js'
-import { connectClient, destroy, type Dial } from './connections.js'
+import { connectClient, type Dial } from './connections.js'
+import { destroy } from './destroy.js'
 import { failure, isMissing } from './failure.js'
 import { SCHEMA_VERSION, schemaSql } from './schema.js'
 

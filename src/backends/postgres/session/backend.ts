@@ -20,7 +20,7 @@ import { evictElsewhere } from './evict.js'
 import type { Post } from './post.js'
 import { Posts } from './posts.js'
 import { Register } from './register.js'
-import { UNLOCK } from './sql.js'
+import { BEAT, UNLOCK, UNLOCK_ONE } from './sql.js'
 import type { Ticket } from './ticket.js'
 
 export interface SessionOptions {
@@ -90,12 +90,13 @@ export class SessionBackend implements Backend {
   }
 
   async join(requests: readonly JoinRequest[]): Promise<Standing[]> {
-    const standings = requests.map((request) => this.#knownStanding(request))
-    const fresh = requests.flatMap((request, i) => (standings[i] === undefined ? [ticketOf(request)] : []))
-    const waits = new Set(requests.filter((request) => request.wait).map((request) => request.id))
     const desk = await this.#posts.desk()
     this.#register.pid = () => desk.pid
     await desk.keepFor(Math.max(...requests.map((request) => request.ttlMs)))
+    // No waiting from here to `enter`, which notes every ticket: else a leave that comes meanwhile would miss it.
+    const standings = requests.map((request) => this.#knownStanding(request))
+    const fresh = requests.flatMap((request, i) => (standings[i] === undefined ? [ticketOf(request)] : []))
+    const waits = new Set(requests.filter((request) => request.wait).map((request) => request.id))
     await this.#doors.enter(fresh, waits)
     for (const ticket of fresh) if (this.#doors.find(ticket.id) === ticket) this.#register.put(ticket)
     return requests.map((request, i) => standings[i] ?? this.#standing(request))
@@ -115,7 +116,7 @@ export class SessionBackend implements Backend {
       [...posts].map(async ([post, ttlMs]) => {
         try {
           await post.keepFor(ttlMs)
-          await post.run('a heartbeat', '/* hf beat */ SELECT 1', [])
+          await post.run(BEAT, [])
         } catch (error) {
           failed.set(post, failure('a heartbeat', error))
         }
@@ -208,8 +209,13 @@ export class SessionBackend implements Backend {
   async #unlock(post: Post, tickets: readonly Ticket[]): Promise<boolean> {
     for (const ticket of tickets) post.holds.delete(ticket.id)
     try {
-      const texts = textArray(tickets.map((ticket) => ticket.text))
-      await post.run('a release', UNLOCK, [texts, plainArray(tickets.map((ticket) => ticket.shared))])
+      const [only] = tickets
+      if (tickets.length === 1 && only !== undefined) {
+        await post.run(UNLOCK_ONE, [only.text, only.shared])
+      } else {
+        const texts = textArray(tickets.map((ticket) => ticket.text))
+        await post.run(UNLOCK, [texts, plainArray(tickets.map((ticket) => ticket.shared))])
+      }
       return true
     } catch {
       // Whatever it still holds goes with the session.

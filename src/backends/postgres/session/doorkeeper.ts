@@ -1,7 +1,7 @@
 import { plainArray, textArray } from '../arrays.js'
 import type { Post } from './post.js'
 import type { Posts } from './posts.js'
-import { CANCEL, HAS_LOCK, PROBE, tryLocks, UNLOCK, waitFor } from './sql.js'
+import { CANCEL, type Draws, draws, HAS_LOCK, PROBE, UNLOCK, UNLOCK_ONE } from './sql.js'
 import { LocalLine, type Ticket } from './ticket.js'
 
 /** When to look again: the server tells, so seldom; without a session to wait on, by trying. */
@@ -15,7 +15,7 @@ const RETRY_MS = 100
  */
 export class Doorkeeper {
   readonly #posts: Posts
-  readonly #schema: string
+  readonly #draws: Draws
   readonly #granted: (ticket: Ticket, post: Post, order: bigint) => void
   readonly #lines = new Map<string, LocalLine>()
   readonly #tickets = new Map<string, Ticket>()
@@ -26,7 +26,7 @@ export class Doorkeeper {
 
   constructor(posts: Posts, schema: string, granted: (ticket: Ticket, post: Post, order: bigint) => void) {
     this.#posts = posts
-    this.#schema = schema
+    this.#draws = draws(schema)
     this.#granted = granted
   }
 
@@ -82,7 +82,7 @@ export class Doorkeeper {
     const { waiter } = line
     if (waiter !== undefined) {
       const desk = await this.#posts.desk()
-      const [row] = await desk.run('a look', HAS_LOCK, [waiter.post.pid])
+      const [row] = await desk.run(HAS_LOCK, [waiter.post.pid])
       if (row?.['has'] === 'true') await waiter.done
     } else if (!line.starting && line.holders.size === 0) {
       line.queue.shift()
@@ -135,7 +135,11 @@ export class Doorkeeper {
     const desk = await this.#posts.desk()
     const admitted = await this.#passProbe(desk, tickets)
     if (admitted.length === 0) return
-    const rows = await desk.run('a try', tryLocks(this.#schema), keysOf(admitted))
+    const [only] = admitted
+    const rows =
+      admitted.length === 1 && only !== undefined
+        ? await desk.run(this.#draws.tryOne, [only.text, only.shared])
+        : await desk.run(this.#draws.tryAll, keysOf(admitted))
     const late: Ticket[] = []
     for (const [i, ticket] of admitted.entries()) {
       const fence = rows[i]?.['fence']
@@ -143,7 +147,7 @@ export class Doorkeeper {
       if (ticket.left) late.push(ticket)
       else this.#granted(ticket, desk, BigInt(fence))
     }
-    if (late.length > 0) await desk.run('a release', UNLOCK, keysOf(late))
+    if (late.length > 0) await desk.run(UNLOCK, keysOf(late))
   }
 
   /**
@@ -156,7 +160,7 @@ export class Doorkeeper {
     )
     if (again.length === 0) return tickets
     const probe = await this.#posts.probe()
-    const rows = await probe.run('a probe', PROBE, keysOf(again))
+    const rows = await probe.run(PROBE, keysOf(again))
     const barred = new Set(again.filter((_, i) => rows[i]?.['free'] !== 'true'))
     return tickets.filter((ticket) => !barred.has(ticket))
   }
@@ -194,7 +198,7 @@ export class Doorkeeper {
     let fence: string | null | undefined
     let broke = false
     try {
-      const [row] = await post.run('a wait', waitFor(this.#schema, shared), [line.text], true)
+      const [row] = await post.run(shared ? this.#draws.waitShared : this.#draws.waitAlone, [line.text], true)
       fence = row?.['fence']
     } catch {
       // Cancelled by us, or the session is gone: the line below starts another when somebody still waits.
@@ -209,7 +213,7 @@ export class Doorkeeper {
       if (shared) await this.#admitReaders(line)
     } else {
       if (typeof fence === 'string') {
-        await post.run('a release', UNLOCK, [textArray([line.text]), plainArray([shared])]).catch(() => post.end())
+        await post.run(UNLOCK_ONE, [line.text, shared]).catch(() => post.end())
       }
       await this.#free(post)
     }
@@ -235,7 +239,7 @@ export class Doorkeeper {
   async #cancel(waiter: { readonly post: Post; readonly done: Promise<void> }): Promise<void> {
     try {
       const desk = await this.#posts.desk()
-      await desk.run('a cancel', CANCEL, [waiter.post.pid])
+      await desk.run(CANCEL, [waiter.post.pid])
     } catch {
       // It goes with its session, when the server gives it the lock at the latest.
       waiter.post.end()

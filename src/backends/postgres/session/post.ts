@@ -1,9 +1,9 @@
 import type { Client } from 'pg'
-import { connectClient, type Dial, destroy } from '../connections.js'
+import { connectClient, type Dial } from '../connections.js'
+import { destroy } from '../destroy.js'
 import { failure } from '../failure.js'
-
-/** How long a call may take that waits for nothing. */
-const CALL_MS = 5_000
+import { KEEP_FOR, type Statement } from './sql.js'
+import { unwatch, watch } from '../watchdog.js'
 
 /** `idle_session_timeout` and `client_connection_check_interval` came with 14. */
 const DEAD_MAN_SINCE = 140_000
@@ -21,7 +21,7 @@ export class Post {
   readonly #client: Client
   readonly #deadMan: boolean
   #idleMs = 0
-  #tail: Promise<unknown> = Promise.resolve()
+  #busy: Promise<void> | undefined
 
   private constructor(client: Client, pid: number, deadMan: boolean, ended: (post: Post) => void) {
     this.#client = client
@@ -54,16 +54,20 @@ export class Post {
   }
 
   /** One statement at a time, in the order asked for. `patient` ones wait for a lock, however long that takes. */
-  async run(
-    doing: string,
-    text: string,
-    values: readonly (string | number | boolean | null)[],
-    patient = false,
-  ): Promise<Row[]> {
-    const before = this.#tail
-    const mine = before.then(async () => await this.#query(doing, text, values, patient))
-    this.#tail = mine.catch(() => undefined)
-    return await mine
+  async run(statement: Statement, values: (string | number | boolean | null)[], patient = false): Promise<Row[]> {
+    while (this.#busy !== undefined) await this.#busy
+    const query = this.#client.query<Row>({ name: statement.name, text: statement.text, values })
+    if (!patient) watch(this.#client)
+    const done = query.then(
+      () => this.#free(),
+      () => this.#free(),
+    )
+    this.#busy = done
+    try {
+      return (await query).rows
+    } catch (cause) {
+      throw failure(statement.name, cause)
+    }
   }
 
   /**
@@ -73,7 +77,7 @@ export class Post {
   async keepFor(ttlMs: number): Promise<void> {
     if (!this.#deadMan || ttlMs <= this.#idleMs) return
     this.#idleMs = Math.ceil(ttlMs)
-    await this.run('a setting', "SELECT set_config('idle_session_timeout', $1, false)", [String(this.#idleMs)])
+    await this.run(KEEP_FOR, [String(this.#idleMs)])
   }
 
   end(): void {
@@ -81,29 +85,9 @@ export class Post {
     void this.#client.end().catch(() => destroy(this.#client))
   }
 
-  async #query(
-    doing: string,
-    text: string,
-    values: readonly (string | number | boolean | null)[],
-    patient: boolean,
-  ): Promise<Row[]> {
-    let timer: NodeJS.Timeout | undefined
-    try {
-      const query = this.#client.query<Row>({ name: text.slice(0, 60), text, values: [...values] })
-      if (patient) return (await query).rows
-      const late = new Promise<never>((_, reject) => {
-        timer = setTimeout(() => {
-          // The session is of no use any more: ending it frees what it holds, on the server too.
-          destroy(this.#client)
-          reject(new Error(`no answer within ${CALL_MS / 1_000} s`))
-        }, CALL_MS).unref()
-      })
-      return (await Promise.race([query, late])).rows
-    } catch (cause) {
-      throw failure(doing, cause)
-    } finally {
-      clearTimeout(timer)
-    }
+  #free(): void {
+    unwatch(this.#client)
+    this.#busy = undefined
   }
 }
 

@@ -130,7 +130,7 @@ export class Register {
     this.#changed.add(id)
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined
-      if (!this.#closed) void this.#write()
+      if (!this.#closed && this.#changed.size > 0) void this.#write()
     }, WRITE_AFTER_MS).unref()
   }
 
