@@ -6,6 +6,7 @@ import { SessionBackend } from './session/backend.js'
 import { checkSchema, DEFAULT_SCHEMA } from './schema.js'
 
 export type { Dial, PoolLike } from './connections.js'
+export { fenceGuard, type Queryable } from './fence-guard.js'
 export { DEFAULT_SCHEMA, schemaSql } from './schema.js'
 export { runMigration } from './setup.js'
 
