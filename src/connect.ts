@@ -15,6 +15,8 @@ const OPENERS: Record<string, () => Promise<Opener>> = {
   'postgres:': () => import('./connect/postgres.js'),
   'postgresql:': () => import('./connect/postgres.js'),
   'sqlite:': () => import('./connect/sqlite.js'),
+  'memcached:': () => import('./connect/memcached.js'),
+  'memcacheds:': () => import('./connect/memcached.js'),
 }
 
 /**
