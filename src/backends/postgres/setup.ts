@@ -1,6 +1,6 @@
 import type { Client } from 'pg'
 import { BackendError } from '../../core/errors.js'
-import { connectClient, type Dial } from './connections.js'
+import type { Dial } from './connections.js'
 import { destroy } from './destroy.js'
 import { failure, isMissing } from './failure.js'
 import { SCHEMA_VERSION, schemaSql } from './schema.js'
@@ -16,7 +16,7 @@ export async function ready(
   dial: Dial,
   { schema, migrate }: { readonly schema: string; readonly migrate: boolean },
 ): Promise<boolean> {
-  const client = await connectClient(dial)
+  const client = await connectAwake(dial)
   try {
     await checkServer(client)
     if ((await versionOf(client, schema)) < SCHEMA_VERSION) {
@@ -34,7 +34,7 @@ export async function ready(
 
 /** Makes or renews the schema. */
 export async function runMigration(dial: Dial, schema: string): Promise<void> {
-  const client = await connectClient(dial)
+  const client = await connectAwake(dial)
   try {
     await checkServer(client)
     await client.query(schemaSql(schema))
@@ -42,6 +42,15 @@ export async function runMigration(dial: Dial, schema: string): Promise<void> {
     throw failure('making the schema', cause)
   } finally {
     void client.end().catch(() => destroy(client))
+  }
+}
+
+/** Unlike the connections that stay, this one keeps the process alive: somebody waits for it to be done. */
+async function connectAwake(dial: Dial): Promise<Client> {
+  try {
+    return await dial()
+  } catch (cause) {
+    throw failure('connecting', cause)
   }
 }
 
