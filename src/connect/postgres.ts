@@ -1,5 +1,12 @@
 import type { Client } from 'pg'
-import { DEFAULT_SCHEMA, type Dial, type PostgresOptions, postgres, runMigration, schemaSql } from '../backends/postgres/index.js'
+import {
+  DEFAULT_SCHEMA,
+  type Dial,
+  type PostgresOptions,
+  postgres,
+  runMigration,
+  schemaSql,
+} from '../backends/postgres/index.js'
 import type { Backend } from '../core/backend.js'
 import { ConfigError } from '../core/errors.js'
 import { checkQuery, type StoreUrl } from './url.js'
@@ -77,7 +84,9 @@ function hostTexts(url: StoreUrl): string[] {
 }
 
 function connectionString(url: StoreUrl, host: string): string {
-  const query = new URLSearchParams(HANDED_ON.flatMap((key) => url.query.getAll(key).map((value): [string, string] => [key, value])))
+  const query = new URLSearchParams(
+    HANDED_ON.flatMap((key) => url.query.getAll(key).map((value): [string, string] => [key, value])),
+  )
   const user = url.user === undefined ? '' : encodeURIComponent(url.user)
   const secret = url.password === undefined ? '' : `:${encodeURIComponent(url.password)}`
   const path = encodeURIComponent(url.path.replace(/^\//, ''))

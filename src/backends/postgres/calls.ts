@@ -93,8 +93,8 @@ function distinctLines(items: readonly { readonly line: Parameters<typeof lineTe
 }
 
 /** JSON with the owner first and the client second: so the start of the text says whose it is (see `takeover`). */
-function holderText({ owner, client, host, pid, note }: Holder): string {
-  return JSON.stringify({ owner, client, host, pid, note })
+function holderText({ owner, client, ...rest }: Holder): string {
+  return JSON.stringify({ owner, client, ...rest })
 }
 
 function ownerStart({ owner }: Holder): string {

@@ -50,7 +50,8 @@ export class Inbox {
   async #listen(): Promise<Client> {
     const client = await connectClient(this.#dial)
     client.on('notification', ({ channel, payload }) => {
-      if ((channel === this.channel || channel === this.#shared) && payload !== undefined && payload !== '') this.#message(payload)
+      if ((channel === this.channel || channel === this.#shared) && payload !== undefined && payload !== '')
+        this.#message(payload)
     })
     try {
       await client.query(`LISTEN ${this.channel}`)

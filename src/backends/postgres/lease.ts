@@ -95,8 +95,8 @@ export class LeaseBackend implements Backend {
         (payload) => this.#heard(payload),
         () => this.#lookAll(),
       )
-      if (await inbox.open()) this.#inbox = inbox
-      else this.#push = false
+      this.#push = await inbox.open()
+      if (this.#push) this.#inbox = inbox
     }
     if (session) {
       this.#named = true

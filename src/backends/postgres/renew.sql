@@ -43,7 +43,7 @@ BEGIN
       expires = clock_timestamp() + CASE WHEN t.granted THEN mine.ttl ELSE mine.wait_ttl END * interval '1 ms',
       handle = coalesce(mine.next_handle, t.handle),
       holder = coalesce(mine.next_holder, t.holder),
-      inbox = CASE WHEN mine.next_handle IS NULL THEN t.inbox ELSE renew_now.inbox END
+      inbox = CASE WHEN mine.next_holder IS NULL THEN t.inbox ELSE renew_now.inbox END
     FROM mine WHERE t.ctid = mine.at
     RETURNING mine.i, t.line, t.ord, t.granted
   LOOP

@@ -72,7 +72,9 @@ export class SessionBackend implements Backend {
     )
     this.#posts = new Posts(dial, this.#inbox.channel, options.connections, (post) => this.#ended(post))
     this.#register = new Register(this.#notes, options.schema, this.#inbox.channel)
-    this.#doors = new Doorkeeper(this.#posts, options.schema, (ticket, post, order) => this.#granted(ticket, post, order))
+    this.#doors = new Doorkeeper(this.#posts, options.schema, (ticket, post, order) =>
+      this.#granted(ticket, post, order),
+    )
   }
 
   async open(events: BackendEvents): Promise<void> {
@@ -81,12 +83,11 @@ export class SessionBackend implements Backend {
     const desk = await this.#posts.desk()
     try {
       if (!(await isOneSession(desk.client, this.#dial))) throw pooled()
+      await this.#inbox.open()
     } catch (cause) {
-      this.#posts.close()
+      desk.end()
       throw cause instanceof UnsupportedError ? cause : failure('opening', cause)
     }
-    this.#register.pid = () => desk.pid
-    await this.#inbox.open()
   }
 
   async join(requests: readonly JoinRequest[]): Promise<Standing[]> {
