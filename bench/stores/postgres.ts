@@ -67,7 +67,7 @@ interface Verrou {
   }
 }
 interface VerrouKysely {
-  kyselyStore(config: object): object
+  readonly kyselyStore: (config: object) => object
 }
 interface KyselyModule {
   Kysely: new (config: object) => { destroy(): Promise<void> }

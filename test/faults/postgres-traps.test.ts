@@ -240,7 +240,7 @@ describe('one stalled name', () => {
         () => backend.join([join(line, first)]),
         () => backend.leave([leave(line, first, { tombstoneMs: 60_000 })]),
       ]
-      const under = (first === 'join' ? calls : calls.reverse()).map((call) => call())
+      const under = (first === 'join' ? calls : calls.toReversed()).map((call) => call())
       await stuck.query('SELECT pg_sleep(0.05)')
       await stuck.query('COMMIT')
       await Promise.all(under)

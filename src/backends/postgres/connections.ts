@@ -75,6 +75,16 @@ export class Connections {
     this.#most = most
   }
 
+  /** The same, once more on another connection when the first broke: for what may be done twice. */
+  async runAgain(doing: string, statement: Statement): Promise<QueryResult<Record<string, string | null>>> {
+    try {
+      return await this.run(doing, statement)
+    } catch (error) {
+      if (!(error instanceof BackendError) || !spendsConnection(error.cause)) throw error
+      return await this.run(doing, statement)
+    }
+  }
+
   /** Runs one statement; `doing` names it in an error. */
   async run(doing: string, statement: Statement): Promise<QueryResult<Record<string, string | null>>> {
     const client = await this.#take(doing)

@@ -108,14 +108,14 @@ export class LeaseBackend implements Backend {
     const statement = joinStatement(this.#options.schema, requests, this.#inbox?.channel ?? '')
     const words = await this.#call(this.#calls, 'a join', 'join', statement)
     this.#tidy()
-    return requests.map((request, i) => this.#standing(request, words[i], request.ttlMs, request.waitTtlMs))
+    return requests.map((request, i) => this.#standing(request, words[i] ?? '', request.ttlMs, request.waitTtlMs))
   }
 
   async renew(tickets: readonly RenewRequest[]): Promise<Standing[]> {
     const refs = tickets.map((ticket) => ({ ...ticket, order: ticket.order ?? this.#waiting.get(ticket.id)?.order }))
     const statement = renewStatement(this.#options.schema, refs, this.#inbox?.channel ?? '')
     const words = await this.#call(this.#renewals, 'a renewal', 'renew', statement)
-    return tickets.map((ticket, i) => this.#standing(ticket, words[i], ticket.ttlMs, ticket.waitTtlMs))
+    return tickets.map((ticket, i) => this.#standing(ticket, words[i] ?? '', ticket.ttlMs, ticket.waitTtlMs))
   }
 
   async leave(tickets: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
@@ -164,20 +164,19 @@ export class LeaseBackend implements Backend {
     name: string,
     statement: { text: string; values: (string | null)[] },
   ): Promise<string[]> {
-    const { rows } = await connections.run(
-      doing,
-      this.#named ? { ...statement, name: `holdfast_${name}_${this.#options.schema}` } : statement,
-    )
+    const named = this.#named ? { ...statement, name: `holdfast_${name}_${this.#options.schema}` } : statement
+    // A renewal may be done twice. A join or release that broke is core's to judge: its outcome is unknown.
+    const { rows } = await (name === 'renew' ? connections.runAgain(doing, named) : connections.run(doing, named))
     return rows[0]?.['answer']?.split(' ') ?? []
   }
 
   #standing(
     ticket: { readonly id: string; readonly line: LineKey },
-    word: string | undefined,
+    word: string,
     ttlMs: number,
     waitTtlMs: number,
   ): Standing {
-    switch (word?.[0]) {
+    switch (word[0] ?? '') {
       case 'g':
         this.#waiting.delete(ticket.id)
         return { state: 'granted', order: BigInt(word.slice(1)), ttlMs }

@@ -136,16 +136,20 @@ export class Doorkeeper {
     const admitted = await this.#passProbe(desk, tickets)
     if (admitted.length === 0) return
     const [only] = admitted
-    const rows =
-      admitted.length === 1 && only !== undefined
-        ? await desk.run(this.#draws.tryOne, [only.text, only.shared])
-        : await desk.run(this.#draws.tryAll, keysOf(admitted))
+    const rows = await (admitted.length === 1 && only !== undefined
+      ? desk.run(this.#draws.tryOne, [only.text, only.shared])
+      : desk.run(this.#draws.tryAll, keysOf(admitted))
+    ).catch((error: unknown) => {
+      // A statement that fails gives back no lock it got: only the end of its session does.
+      desk.end()
+      throw error
+    })
     const late: Ticket[] = []
     for (const [i, ticket] of admitted.entries()) {
       const fence = rows[i]?.['fence']
       if (typeof fence !== 'string') continue
-      if (ticket.left) late.push(ticket)
-      else this.#granted(ticket, desk, BigInt(fence))
+      if (ticket.left || ticket.order !== undefined) late.push(ticket)
+      else this.#admit(ticket, desk, fence)
     }
     if (late.length > 0) await desk.run(UNLOCK, keysOf(late))
   }
@@ -201,15 +205,14 @@ export class Doorkeeper {
       const [row] = await post.run(shared ? this.#draws.waitShared : this.#draws.waitAlone, [line.text], true)
       fence = row?.['fence']
     } catch {
-      // Cancelled by us, or the session is gone: the line below starts another when somebody still waits.
-      broke = post.ended || line.queue.length > 0
+      // Cancelled by us, or the connection broke. It may have got the lock a moment before: then this gives it back.
+      post.end()
+      broke = line.queue.length > 0
     }
     line.waiter = undefined
     const head = line.queue[0]
     if (typeof fence === 'string' && head !== undefined && head.shared === shared) {
-      line.queue.shift()
-      line.holders.set(head.id, head)
-      this.#granted(head, post, BigInt(fence))
+      this.#admit(head, post, fence)
       if (shared) await this.#admitReaders(line)
     } else {
       if (typeof fence === 'string') {
@@ -228,12 +231,14 @@ export class Doorkeeper {
     const readers = line.queue.slice(0, until === -1 ? line.queue.length : until)
     if (readers.length === 0) return
     await this.#try(readers).catch(() => undefined)
-    for (const reader of readers) {
-      if (reader.order === undefined) continue
-      const at = line.queue.indexOf(reader)
-      if (at !== -1) line.queue.splice(at, 1)
-      line.holders.set(reader.id, reader)
-    }
+  }
+
+  /** In one step, so that no ticket gets two locks. */
+  #admit(ticket: Ticket, post: Post, fence: string): void {
+    const line = this.#line(ticket.text)
+    line.remove(ticket)
+    line.holders.set(ticket.id, ticket)
+    this.#granted(ticket, post, BigInt(fence))
   }
 
   async #cancel(waiter: { readonly post: Post; readonly done: Promise<void> }): Promise<void> {
@@ -248,7 +253,7 @@ export class Doorkeeper {
 
   /** A session is free: the first line that is short of one gets it. */
   async #free(post: Post): Promise<void> {
-    if (post === (await this.#posts.desk().catch(() => undefined))) return
+    if (this.#closed || post.ended || post === (await this.#posts.desk().catch(() => undefined))) return
     this.#posts.give(post)
     for (const line of this.#short) {
       this.#short.delete(line)
