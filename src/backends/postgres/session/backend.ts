@@ -203,7 +203,7 @@ export class SessionBackend implements Backend {
     // The session must outlive the hold's ttl, not less; the statement is queued before any other on that session.
     post.keepFor(ticket.ttlMs).catch(() => undefined)
     this.#register.put(ticket)
-    this.#events?.granted(ticket.id, order)
+    if (ticket.waits) this.#events?.granted(ticket.id, order)
   }
 
   /** False: the session was gone, and the locks with it. */
@@ -263,7 +263,19 @@ function ticketOf(request: JoinRequest): Ticket {
   const { id, line, weight, capacity, holder, ttlMs } = request
   const shared = line.kind === 'rw' && weight < capacity
   const text = lineText(line)
-  return { id, line, text, shared, weight, capacity, holder, ttlMs, joined: performance.now(), left: false }
+  return {
+    id,
+    line,
+    text,
+    shared,
+    weight,
+    capacity,
+    holder,
+    ttlMs,
+    joined: performance.now(),
+    waits: false,
+    left: false,
+  }
 }
 
 function refusal(why: string): Standing {
