@@ -1,0 +1,60 @@
+-- Release or give up, and grant whom the rule grants now. KEYS and tickets: see line.lua.
+-- ARGV of each item: kind ('m' or 'c'); 'hf1 ID HANDLE ' (HANDLE '-': whatever it is); 'KEEP TOMBSTONE'
+
+-- One mutex with nobody waiting, the usual case: three commands, before anything else is set up.
+if #KEYS == 5 and ARGV[2] == 'm' and ARGV[4] == '0 0' then
+  local value, ours = redis.call('GET', KEYS[2]), ARGV[3]
+  if value and string.sub(value, 1, #ours) == ours and redis.call('EXISTS', KEYS[4]) == 0 then
+    redis.call('DEL', KEYS[2])
+    return '1'
+  end
+end
+
+-- include line.lua
+
+local STRIDE = 3
+
+-- Goes on standing for a while, but nobody speaks for it any more.
+local function keep(line, id, ticket, ms)
+  local left = string.gsub(ticket, '^(hf1 %S+) %S+', '%1 !', 1)
+  if line.value == ticket then
+    call('SET', line.main, left, 'PX', ms)
+    line.value = left
+  else
+    call('HSET', line.tickets, id, left)
+    lease(line, id, ms)
+  end
+end
+
+local function leave(item)
+  local at = 2 + (item - 1) * STRIDE
+  local id, handle = match(ARGV[at + 1], '^hf1 (%S+) (%S+) $')
+  local keepMs, tombstoneMs = match(ARGV[at + 2], '^(%d+) (%d+)$')
+  local line = enter(2 + (item - 1) * 4, ARGV[at] == 'c')
+  local ticket, isGranted = find(line, id)
+  local answer = '0'
+  if ticket and ticket ~= 'x' and (handle == '-' or handle == match(ticket, '^hf1 %S+ (%S+)')) then
+    answer = '1'
+    if keepMs ~= '0' and isGranted then
+      -- A ticket that is marked as left is its own tombstone.
+      if line.counted then keepMs = format('%.0f', math.max(keepMs, tombstoneMs)) end
+      keep(line, id, ticket, keepMs)
+      if line.counted then tombstoneMs = '0' end
+    else
+      letGo(line, id, ticket)
+      if handle == '-' then tell('x', ticket) end
+    end
+  end
+  -- Somebody else's by now, and in the very place where the tombstone would go.
+  local stays = ticket and answer == '0' and ticket ~= 'x' and ticket ~= line.value
+  if tombstoneMs ~= '0' and not stays then
+    call('HSET', line.tickets, id, 'x')
+    lease(line, id, tombstoneMs)
+  end
+  finish(line, item)
+  return answer
+end
+
+local list = {}
+for item = 1, (#KEYS - 1) / 4 do list[item] = attempt(leave, item) end
+return answers(list)
