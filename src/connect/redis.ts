@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import type { ClusterOptions, RedisOptions as ClientOptions } from 'ioredis'
-import { ownRedis, type RedisOptions } from '../backends/redis/index.js'
+import { type IoredisClient, type IoredisCluster, ownRedis, type RedisOptions } from '../backends/redis/index.js'
 import type { Backend, FloorBackend } from '../core/backend.js'
-import { parseDuration } from '../core/duration.js'
+import { durationMs } from '../core/duration.js'
 import { ConfigError } from '../core/errors.js'
 import { checkQuery, type StoreUrl } from './url.js'
 
@@ -21,7 +21,10 @@ export async function openRedis(url: StoreUrl): Promise<FloorBackend> {
     case 'redis+sentinel:': {
       checkQuery(url, [...COMMON, 'db', 'sentinelUser', 'sentinelPassword', 'sentinelTls'])
       const name = url.path.replace(/^\//, '')
-      if (name === '') throw new ConfigError('A redis+sentinel:// URL ends in the name of the master: redis+sentinel://HOST:26379/mymaster')
+      if (name === '')
+        throw new ConfigError(
+          'A redis+sentinel:// URL ends in the name of the master: redis+sentinel://HOST:26379/mymaster',
+        )
       return ownRedis(new Redis({ ...settings, ...sentinelSettings(url), name, db: number(url, 'db') ?? 0 }), options)
     }
     case 'redis+cluster:': {
@@ -42,15 +45,24 @@ export async function openRedis(url: StoreUrl): Promise<FloorBackend> {
     default: {
       checkQuery(url, COMMON)
       const [host] = hosts(url, 6379)
-      if (url.hosts.length > 1) throw new ConfigError(`A ${url.scheme}// URL names one host. Several: redis+sentinel://, redis+cluster:// or redlock://.`)
+      if (url.hosts.length > 1)
+        throw new ConfigError(
+          `A ${url.scheme}// URL names one host. Several: redis+sentinel://, redis+cluster:// or redlock://.`,
+        )
       return ownRedis(new Redis({ ...settings, ...host!, db: database(url.path) }), options)
     }
   }
 }
 
-async function library(): Promise<typeof import('ioredis')> {
+/** What is used of the library; its own overloads tell apart kinds of replies that do not matter here. */
+interface Library {
+  readonly Redis: new (options: ClientOptions) => IoredisClient
+  readonly Cluster: new (nodes: { host: string; port: number }[], options: ClusterOptions) => IoredisCluster
+}
+
+async function library(): Promise<Library> {
   try {
-    return await import('ioredis')
+    return (await import('ioredis')) as unknown as Library
   } catch (error) {
     throw new ConfigError('A Redis URL needs the package ioredis: run: npm install ioredis', { cause: error })
   }
@@ -84,7 +96,8 @@ function tls(url: StoreUrl): ClientOptions {
   )
   const servername = url.query.get('servername')
   if (!asked) {
-    if (Object.keys(files).length > 0) throw new ConfigError('The URL names a certificate but not TLS: write rediss:// or tls=true.')
+    if (Object.keys(files).length > 0)
+      throw new ConfigError('The URL names a certificate but not TLS: write rediss:// or tls=true.')
     return {}
   }
   return { tls: { ...files, ...(servername === null ? {} : { servername }) } }
@@ -123,7 +136,7 @@ function backendOptions(url: StoreUrl): RedisOptions {
   return {
     ...(prefix === null ? {} : { prefix }),
     ...(replicas === undefined ? {} : { replicas }),
-    ...(timeout === null ? {} : { replicaTimeoutMs: duration(timeout) }),
+    ...(timeout === null ? {} : { replicaTimeoutMs: durationMs(timeout, 'replicaTimeout') }),
   }
 }
 

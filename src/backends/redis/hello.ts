@@ -22,9 +22,12 @@ export async function hello(wire: Wire): Promise<Hello> {
     throw new ConfigError('That server is part of a Cluster: use redis+cluster://, or a Cluster client.')
   }
   if (!wire.cluster && facts.get('role') === 'replica') {
-    throw new BackendError('That Redis server is a replica and takes no writes: connect to its master, or use redis+sentinel://.', {
-      retryable: false,
-    })
+    throw new BackendError(
+      'That Redis server is a replica and takes no writes: connect to its master, or use redis+sentinel://.',
+      {
+        retryable: false,
+      },
+    )
   }
   return { majorVersion: major }
 }

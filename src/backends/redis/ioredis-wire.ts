@@ -5,8 +5,8 @@ export interface IoredisClient {
   readonly status: string
   readonly options: { readonly keyPrefix?: string | undefined }
   call(command: string, ...args: string[]): Promise<unknown>
-  on(event: string, listener: (...args: never[]) => void): unknown
-  off(event: string, listener: (...args: never[]) => void): unknown
+  on(event: string, listener: (...args: unknown[]) => void): unknown
+  off(event: string, listener: (...args: unknown[]) => void): unknown
   duplicate(override?: object): IoredisClient
   connect(): Promise<void>
   subscribe(channel: string): Promise<unknown>
@@ -19,8 +19,8 @@ export interface IoredisCluster {
   readonly status: string
   readonly options: { readonly keyPrefix?: string | undefined }
   call(command: string, ...args: string[]): Promise<unknown>
-  on(event: string, listener: (...args: never[]) => void): unknown
-  off(event: string, listener: (...args: never[]) => void): unknown
+  on(event: string, listener: (...args: unknown[]) => void): unknown
+  off(event: string, listener: (...args: unknown[]) => void): unknown
   nodes(role?: 'all' | 'master' | 'slave'): IoredisClient[]
   pipeline(commands: unknown[][]): { exec(): Promise<[Error | null, unknown][] | null> }
   duplicate(): IoredisCluster
@@ -54,7 +54,12 @@ export class IoredisWire implements Wire {
     return this.#client.call(name!, ...args)
   }
 
-  async sendAndWait(command: readonly string[], _key: string, replicas: number, timeoutMs: number): Promise<[unknown, number]> {
+  async sendAndWait(
+    command: readonly string[],
+    _key: string,
+    replicas: number,
+    timeoutMs: number,
+  ): Promise<[unknown, number]> {
     const wait = ['wait', String(replicas), String(timeoutMs)]
     if (!isCluster(this.#client)) {
       // Both are written in one turn, so nothing comes between them.
@@ -83,7 +88,7 @@ export class IoredisWire implements Wire {
     const inbox = this.#client.duplicate({ keyPrefix: '', lazyConnect: true, enableReadyCheck: true })
     quiet(inbox)
     this.#inbox = inbox
-    inbox.on('message', (_channel: string, message: string) => heard(message))
+    inbox.on('message', (_channel, message) => heard(String(message)))
     await inbox.connect()
     await inbox.subscribe(channel)
     // The library subscribes again by itself, before it says that it is ready.
@@ -111,14 +116,19 @@ export class IoredisWire implements Wire {
   }
 
   // A message published on any node reaches all of them, so the inbox may be anywhere: when its node goes, elsewhere.
-  async #listenOnNode(channel: string, heard: (message: string) => void, back: () => void, turn: number): Promise<void> {
+  async #listenOnNode(
+    channel: string,
+    heard: (message: string) => void,
+    back: () => void,
+    turn: number,
+  ): Promise<void> {
     const nodes = (this.#client as IoredisCluster).nodes('all')
     const node = nodes[turn % nodes.length]
     if (node === undefined) throw new Error('The Cluster has no node that can be reached')
     const inbox = node.duplicate({ keyPrefix: '', lazyConnect: true, retryStrategy: null, enableReadyCheck: false })
     quiet(inbox)
     this.#inbox = inbox
-    inbox.on('message', (_channel: string, message: string) => heard(message))
+    inbox.on('message', (_channel, message) => heard(String(message)))
     const move = (): void => {
       if (this.#closed) return
       setTimeout(() => {
@@ -168,7 +178,7 @@ function quiet(client: IoredisClient | IoredisCluster): void {
   client.on('reconnecting', unref)
   if (isCluster(client)) {
     for (const node of client.nodes('all')) quiet(node)
-    client.on('+node', (node: IoredisClient) => quiet(node))
+    client.on('+node', (node) => quiet(node as IoredisClient))
   }
   unref()
 }

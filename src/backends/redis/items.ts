@@ -1,6 +1,6 @@
 import type { JoinRequest, LeaveRequest, RenewRequest, Standing } from '../../core/backend.js'
 import { BackendError } from '../../core/errors.js'
-import { failure } from './failure.js'
+import { itemFailure } from './failure.js'
 import { holderText, ticketHead } from './ticket.js'
 
 /** How requests become arguments of the scripts, and their replies answers. The scripts say what each is. */
@@ -52,13 +52,13 @@ export function standing(answer: string, lease: { ttlMs: number; waitTtlMs: numb
     case 'x':
       return { state: 'gone' }
     default:
-      return { state: 'failed', error: failure(new Error(answer.slice(1)), doing) }
+      return { state: 'failed', error: itemFailure(answer.slice(1), doing) }
   }
 }
 
 export function farewell(answer: string): boolean | BackendError {
   if (answer === '1') return true
-  return answer === '0' ? false : failure(new Error(answer.slice(1)), 'leave a line')
+  return answer === '0' ? false : itemFailure(answer.slice(1), 'leave a line')
 }
 
 /** Redis counts whole milliseconds, at least one. */

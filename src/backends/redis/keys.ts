@@ -43,7 +43,13 @@ export class Keys {
     const start = `${this.#prefix}\0${this.#tag(slot)}`
     const order = `${start}o${rest}`
     // Only a mutex has a key that others can see; the place is kept, so that all lines have four.
-    return { main: line.kind === 'mutex' ? main : order, order, lease: `${start}l${rest}`, tickets: `${start}t${rest}`, slot }
+    return {
+      main: line.kind === 'mutex' ? main : order,
+      order,
+      lease: `${start}l${rest}`,
+      tickets: `${start}t${rest}`,
+      slot,
+    }
   }
 
   /** The last order given: one a server, one a slot on a Cluster. */

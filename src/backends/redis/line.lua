@@ -46,6 +46,7 @@ local function outlive(line, ms)
 end
 
 local function lease(line, id, ms)
+  ms = tonumber(ms)
   call('ZADD', line.lease, format('%.0f', now + ms * 1000), id)
   outlive(line, ms)
 end

@@ -6,8 +6,8 @@ export interface NodeRedisClient {
   readonly isOpen: boolean
   readonly options?: object | undefined
   sendCommand(args: readonly string[]): Promise<unknown>
-  on(event: string, listener: (...args: never[]) => void): unknown
-  off(event: string, listener: (...args: never[]) => void): unknown
+  on(event: string, listener: (...args: unknown[]) => void): unknown
+  off(event: string, listener: (...args: unknown[]) => void): unknown
   duplicate(): NodeRedisClient
   connect(): Promise<unknown>
   subscribe(channel: string, listener: (message: string) => void): Promise<unknown>
@@ -22,8 +22,8 @@ export interface NodeRedisCluster {
   readonly slots: readonly { readonly master: object }[]
   sendCommand(firstKey: string | undefined, isReadonly: boolean | undefined, args: readonly string[]): Promise<unknown>
   nodeClient(node: never): unknown
-  on(event: string, listener: (...args: never[]) => void): unknown
-  off(event: string, listener: (...args: never[]) => void): unknown
+  on(event: string, listener: (...args: unknown[]) => void): unknown
+  off(event: string, listener: (...args: unknown[]) => void): unknown
   duplicate(): NodeRedisCluster
   connect(): Promise<unknown>
   destroy(): void
@@ -56,7 +56,12 @@ export class NodeRedisWire implements Wire {
     return this.#client.sendCommand(command)
   }
 
-  async sendAndWait(command: readonly string[], key: string, replicas: number, timeoutMs: number): Promise<[unknown, number]> {
+  async sendAndWait(
+    command: readonly string[],
+    key: string,
+    replicas: number,
+    timeoutMs: number,
+  ): Promise<[unknown, number]> {
     const client = isCluster(this.#client)
       ? await clientOf(this.#client, this.#client.slots[this.#slotOf(key)]?.master)
       : this.#client
@@ -106,7 +111,12 @@ export class NodeRedisWire implements Wire {
   }
 
   // A message published on any node reaches all of them, so the inbox may be anywhere: when its node goes, elsewhere.
-  async #listenOnNode(channel: string, heard: (message: string) => void, back: () => void, turn: number): Promise<void> {
+  async #listenOnNode(
+    channel: string,
+    heard: (message: string) => void,
+    back: () => void,
+    turn: number,
+  ): Promise<void> {
     const cluster = this.#client as NodeRedisCluster
     const master = cluster.masters[turn % cluster.masters.length]
     const inbox = ours((await clientOf(cluster, master)).duplicate())

@@ -53,7 +53,8 @@ export class RedisBackend implements FloorBackend {
 
   constructor(connect: () => Promise<Wire> | Wire, cluster: boolean, options: RedisOptions) {
     const { prefix = 'holdfast:', replicas = 0, replicaTimeoutMs = 1_000 } = options
-    if (!Number.isInteger(replicas) || replicas < 0) throw new ConfigError('`replicas` must be a whole number, 0 or more.')
+    if (!Number.isInteger(replicas) || replicas < 0)
+      throw new ConfigError('`replicas` must be a whole number, 0 or more.')
     if (!(replicaTimeoutMs >= 1)) throw new ConfigError('`replicaTimeoutMs` must be 1 or more.')
     if (prefix.includes('\0')) throw new ConfigError('The prefix must not have a NUL in it.')
     this.#connect = connect
@@ -73,7 +74,11 @@ export class RedisBackend implements FloorBackend {
       // WAIT blocks its connection: a renewal must not stand behind a join that waits for replicas.
       if (this.#options.replicas > 0) this.#wires = { main, join: await main.another(), renew: await main.another() }
       const channel = this.#keys.channel + this.#inbox
-      await main.listen(channel, (message) => this.#heard(message), () => this.#lookAgain())
+      await main.listen(
+        channel,
+        (message) => this.#heard(message),
+        () => this.#lookAgain(),
+      )
       // The server may have been restarted without its data: ask at once whether the tickets still stand.
       main.onReconnect(() => {
         if (!this.#closed) events.unsure()
@@ -106,7 +111,14 @@ export class RedisBackend implements FloorBackend {
 
   async leave(tickets: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
     for (const { id } of tickets) this.#waiting.delete(id)
-    const answers = await this.#run(this.#scripts.leave, 'leave a line', tickets, this.#open.main, false, leaveArguments)
+    const answers = await this.#run(
+      this.#scripts.leave,
+      'leave a line',
+      tickets,
+      this.#open.main,
+      false,
+      leaveArguments,
+    )
     return answers.map((answer) => (typeof answer === 'string' ? farewell(answer) : answer))
   }
 
@@ -134,7 +146,8 @@ export class RedisBackend implements FloorBackend {
 
   async close(): Promise<void> {
     this.#closed = true
-    if (this.#wires !== undefined) await Promise.all([...new Set(Object.values(this.#wires))].map((wire) => wire.close()))
+    if (this.#wires !== undefined)
+      await Promise.all([...new Set(Object.values(this.#wires))].map((wire) => wire.close()))
   }
 
   get #open(): { main: Wire; join: Wire; renew: Wire } {
@@ -183,9 +196,12 @@ export class RedisBackend implements FloorBackend {
   #uncopied(doing: string): BackendError {
     const { replicas, replicaTimeoutMs } = this.#options
     const asked = replicas === 1 ? 'the replica' : `all ${replicas} replicas`
-    return new BackendError(`Redis failed to ${doing}: not confirmed by ${asked} within ${replicaTimeoutMs} ms. Look at the replication.`, {
-      retryable: true,
-    })
+    return new BackendError(
+      `Redis failed to ${doing}: not confirmed by ${asked} within ${replicaTimeoutMs} ms. Look at the replication.`,
+      {
+        retryable: true,
+      },
+    )
   }
 
   // Granted here but not on the replicas: a failover would not know of it, so it must not be held.
@@ -229,8 +245,13 @@ export class RedisBackend implements FloorBackend {
   #goOn(lines: LineKey[]): void {
     if (this.#closed) return
     const nobody = { id: '-', handle: '-', ttlMs: 1, waitTtlMs: 1 }
-    this.#run(this.#scripts.renew, 'go on', lines.map((line) => ({ ...nobody, line })), this.#open.main, false, (ticket) =>
-      renewArguments(ticket, this.#inbox),
+    this.#run(
+      this.#scripts.renew,
+      'go on',
+      lines.map((line) => ({ ...nobody, line })),
+      this.#open.main,
+      false,
+      (ticket) => renewArguments(ticket, this.#inbox),
     ).catch(() => undefined)
   }
 }

@@ -32,7 +32,12 @@ export class ScriptCaller {
     requests: readonly Request[],
     call: ScriptCall<Request>,
   ): Promise<(string | BackendError)[]> {
-    if (!call.wire.cluster) return await this.#one(requests, requests.map(({ line }) => this.#keys.of(line)), call)
+    if (!call.wire.cluster)
+      return await this.#one(
+        requests,
+        requests.map(({ line }) => this.#keys.of(line)),
+        call,
+      )
     return await this.#perSlot(requests, call)
   }
 
@@ -53,7 +58,11 @@ export class ScriptCaller {
     await Promise.all(
       [...slots.values()].map(async ({ places, keys }) => {
         try {
-          const some = await this.#one(places.map((place) => requests[place]!), keys, call)
+          const some = await this.#one(
+            places.map((place) => requests[place]!),
+            keys,
+            call,
+          )
           for (const [i, place] of places.entries()) answers[place] = some[i]!
         } catch (error) {
           for (const place of places) answers[place] = failure(error, call.doing)

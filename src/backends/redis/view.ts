@@ -30,7 +30,9 @@ export async function* names(look: Looking, prefix: string): AsyncIterable<strin
       do {
         const [next, page] = (await send(['SCAN', cursor, 'MATCH', pattern, 'COUNT', '500'])) as [unknown, unknown[]]
         cursor = String(next)
-        const fresh = page.map((key) => look.keys.nameIn(String(key))).filter((name) => name !== undefined && !seen.has(name))
+        const fresh = page
+          .map((key) => look.keys.nameIn(String(key)))
+          .filter((name) => name !== undefined && !seen.has(name))
         for (const name of new Set(fresh as string[])) {
           seen.add(name)
           if (await hasTicket(look, name)) yield name
