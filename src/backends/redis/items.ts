@@ -1,7 +1,7 @@
 import type { JoinRequest, LeaveRequest, RenewRequest, Standing } from '../../core/backend.js'
 import { BackendError } from '../../core/errors.js'
 import { itemFailure } from './failure.js'
-import { holderText, ticketHead } from './ticket.js'
+import { holderText } from './ticket.js'
 
 /** How requests become arguments of the scripts, and their replies answers. The scripts say what each is. */
 
@@ -9,34 +9,29 @@ function letter(kind: string): string {
   return kind === 'mutex' ? 'm' : 'c'
 }
 
-/** `drop`: ids of tickets that a takeover is to drop. */
-export function joinArguments(request: JoinRequest, inbox: string, drop: readonly string[]): string[] {
-  const { line, id, weight, capacity, wait, ttlMs, waitTtlMs, group, floor } = request
-  const dropped = drop.length === 0 ? '' : ` ${drop.join(' ')}`
-  return [
-    letter(line.kind) + (wait ? 'w' : '-'),
-    ticketHead(request, inbox),
-    ` ${holderText(request.holder)}`,
-    whole(ttlMs),
-    floor === undefined ? '' : String(floor),
-    `${id} ${weight} ${capacity} ${whole(waitTtlMs)} ${group === undefined ? '-' : encodeURIComponent(group)}${dropped}`,
-  ]
+/** `before`: the request before this one in the call; `drop`: ids of tickets that a takeover is to drop. */
+export function joinItem(request: JoinRequest, before: JoinRequest | undefined, drop: readonly string[]): string {
+  const { line, id, weight, capacity, wait, group, floor, holder } = request
+  const times = `${whole(request.ttlMs)} ${whole(request.waitTtlMs)}`
+  const where = `${floor ?? '-'} ${group === undefined ? '-' : encodeURIComponent(group)}`
+  const dropped = drop.length === 0 ? '-' : drop.join(',')
+  const json = before?.holder === holder ? '' : holderText(holder)
+  return `${letter(line.kind)} ${wait ? 'w' : '-'} ${times} ${where} ${id} ${weight} ${capacity} ${dropped} ${json}`
 }
 
-export function renewArguments(request: RenewRequest, inbox: string): string[] {
-  const { line, id, handle, ttlMs, waitTtlMs, nextHandle, nextHolder, floor } = request
-  let change = ''
+/** `inbox`: the channel of whoever takes the ticket over, should it change hands. */
+export function renewItem(request: RenewRequest, inbox: string): string {
+  const { line, id, handle, nextHandle, nextHolder, floor } = request
+  const item = `${letter(line.kind)} ${whole(request.ttlMs)} ${whole(request.waitTtlMs)} ${id} ${handleText(id, handle)}`
   if (nextHandle !== undefined && nextHolder !== undefined) {
-    change = `${floor ?? '-'} ${nextHandle} ${inbox} ${holderText(nextHolder)}`
-  } else if (floor !== undefined) {
-    change = `${floor} - - -`
+    return `${item} ${floor ?? '-'} ${handleText(id, nextHandle)} ${inbox} ${holderText(nextHolder)}`
   }
-  return [letter(line.kind), `hf1 ${id} ${handle} `, whole(ttlMs), whole(waitTtlMs), change]
+  return floor === undefined ? item : `${item} ${floor} - - -`
 }
 
-export function leaveArguments(request: LeaveRequest): string[] {
-  const { line, id, handle, keepMs, tombstoneMs } = request
-  return [letter(line.kind), `hf1 ${id} ${handle ?? '-'} `, `${whole(keepMs)} ${whole(tombstoneMs)}`]
+export function leaveItem({ line, id, handle, keepMs, tombstoneMs }: LeaveRequest): string {
+  const whose = handle === undefined ? '-' : handleText(id, handle)
+  return `${letter(line.kind)} ${whole(keepMs)} ${whole(tombstoneMs)} ${id} ${whose}`
 }
 
 export function standing(answer: string, lease: { ttlMs: number; waitTtlMs: number }, doing: string): Standing {
@@ -59,6 +54,11 @@ export function standing(answer: string, lease: { ttlMs: number; waitTtlMs: numb
 export function farewell(answer: string): boolean | BackendError {
   if (answer === '1') return true
   return answer === '0' ? false : itemFailure(answer.slice(1), 'leave a line')
+}
+
+/** Mostly the id itself, which need not be sent twice. */
+function handleText(id: string, handle: string): string {
+  return handle === id ? '=' : handle
 }
 
 /** Redis counts whole milliseconds, at least one. */

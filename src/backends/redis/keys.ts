@@ -62,9 +62,9 @@ export class Keys {
     return `${this.#prefix}\0learnt`
   }
 
-  /** What the inboxes' channels start with. */
-  get channel(): string {
-    return `${this.#own}${this.#prefix}inbox:`
+  /** The channel of a client's inbox. It stands in tickets, so it has no spaces. */
+  channel(inbox: string): string {
+    return `${(this.#own + this.#prefix).replace(/[\s%]/g, encodeURIComponent)}inbox:${inbox}`
   }
 
   /** Patterns of SCAN that match every key which tells of a line whose name starts so. */

@@ -1,9 +1,9 @@
 -- Release or give up, and grant whom the rule grants now. KEYS and tickets: see line.lua.
--- ARGV of each item: kind ('m' or 'c'); 'hf1 ID HANDLE ' (HANDLE '-': whatever it is); 'KEEP TOMBSTONE'
+-- ARGV of each item: 'KIND KEEP TOMBSTONE ID HANDLE' (HANDLE '-': whatever it is)
 
 -- One mutex with nobody waiting, the usual case: three commands, before anything else is set up.
-if #KEYS == 5 and ARGV[2] == 'm' and ARGV[4] == '0 0' then
-  local value, ours = redis.call('GET', KEYS[2]), ARGV[3]
+if #KEYS == 5 and string.sub(ARGV[1], 1, 6) == 'm 0 0 ' then
+  local value, ours = redis.call('GET', KEYS[2]), 'hf1 ' .. string.sub(ARGV[1], 7) .. ' '
   if value and string.sub(value, 1, #ours) == ours and redis.call('EXISTS', KEYS[4]) == 0 then
     redis.call('DEL', KEYS[2])
     return '1'
@@ -11,8 +11,6 @@ if #KEYS == 5 and ARGV[2] == 'm' and ARGV[4] == '0 0' then
 end
 
 -- include line.lua
-
-local STRIDE = 3
 
 -- Goes on standing for a while, but nobody speaks for it any more.
 local function keep(line, id, ticket, ms)
@@ -27,19 +25,16 @@ local function keep(line, id, ticket, ms)
 end
 
 local function leave(item)
-  local at = 2 + (item - 1) * STRIDE
-  local id, handle = match(ARGV[at + 1], '^hf1 (%S+) (%S+) $')
-  local keepMs, tombstoneMs = match(ARGV[at + 2], '^(%d+) (%d+)$')
-  local line = enter(2 + (item - 1) * 4, ARGV[at] == 'c')
-  local ticket, isGranted = find(line, id)
+  local kind, keepMs, tombstoneMs, id, handle = match(ARGV[item], '^(.) (%d+) (%d+) (%S+) (%S+)$')
+  local line = enter(2 + (item - 1) * 4, kind == 'c')
+  local ticket, granted = find(line, id)
   local answer = '0'
   if ticket and ticket ~= 'x' and (handle == '-' or handle == match(ticket, '^hf1 %S+ (%S+)')) then
     answer = '1'
-    if keepMs ~= '0' and isGranted then
+    if keepMs ~= '0' and granted then
       -- A ticket that is marked as left is its own tombstone.
-      if line.counted then keepMs = format('%.0f', math.max(keepMs, tombstoneMs)) end
+      if line.counted then keepMs, tombstoneMs = format('%.0f', math.max(keepMs, tombstoneMs)), '0' end
       keep(line, id, ticket, keepMs)
-      if line.counted then tombstoneMs = '0' end
     else
       letGo(line, id, ticket)
       if handle == '-' then tell('x', ticket) end
@@ -57,9 +52,9 @@ end
 
 -- A mutex with nobody waiting, within a batch.
 local function quick(item)
-  local at, key = 2 + (item - 1) * STRIDE, 2 + (item - 1) * 4
-  if ARGV[at] == 'm' and ARGV[at + 2] == '0 0' then
-    local value, ours = call('GET', KEYS[key]), ARGV[at + 1]
+  if sub(ARGV[item], 1, 6) == 'm 0 0 ' then
+    local key, ours = 2 + (item - 1) * 4, 'hf1 ' .. sub(ARGV[item], 7) .. ' '
+    local value = call('GET', KEYS[key])
     if value and sub(value, 1, #ours) == ours and call('EXISTS', KEYS[key + 2]) == 0 then
       call('DEL', KEYS[key])
       return '1'

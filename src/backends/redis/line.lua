@@ -7,8 +7,9 @@
 --   lease    sorted set: id by the end of its lease (microseconds of TIME), tombstones included
 --   tickets  hash: id to ticket, or to 'x' for a tombstone; '+' to 'sum top': the weight granted so far
 --            and the order of the last ticket granted (not for a mutex, whose granted ticket is in main)
--- A ticket is the text 'hf1 ID HANDLE WEIGHT CAPACITY INBOX ORDER JSON'; HANDLE is '!' once it has left.
--- ARGV[1]        what the inboxes' channel names start with
+-- A ticket is the text 'hf1 ID HANDLE WEIGHT CAPACITY INBOX ORDER JSON'; HANDLE is '=' while it is the
+-- id itself, and '!' once the ticket has left; INBOX is the channel on which its client listens.
+-- ARGV            one text for each item: fewer, longer arguments are cheaper for the client than many
 --
 -- Numbers: microseconds since 1970 are exact in a double until the year 2255, but Lua writes them as
 -- 1.7e+15, so every number that becomes text goes through '%.0f'.
@@ -36,7 +37,7 @@ end
 -- A hint: whatever becomes of it (no right to publish, nobody there), the step itself has been made.
 local function tell(word, ticket)
   local id, inbox, order = match(ticket, '^hf1 (%S+) %S+ %d+ %d+ (%S+) (%d+) ')
-  redis.pcall('PUBLISH', ARGV[1] .. inbox, word .. ' ' .. id .. ' ' .. order)
+  redis.pcall('PUBLISH', inbox, word .. ' ' .. id .. ' ' .. order)
 end
 
 -- All of a line's keys go by themselves a little after the last lease of a client that died.

@@ -15,11 +15,11 @@ import { type LineKey, lineText } from '../../core/line.js'
 import { failure } from './failure.js'
 import { guarantees } from './guarantees.js'
 import { hello } from './hello.js'
-import { farewell, joinArguments, leaveArguments, renewArguments, standing } from './items.js'
+import { farewell, joinItem, leaveItem, renewItem, standing } from './items.js'
 import { Keys } from './keys.js'
 import { raiseFloor, readOrigin } from './origin.js'
 import { ScriptCaller } from './script-caller.js'
-import { type Script, type Scripts, scripts } from './scripts.js'
+import { type Scripts, scripts } from './scripts.js'
 import { earlierTickets, type Looking, names, view } from './view.js'
 import type { Wire } from './wire.js'
 
@@ -40,8 +40,8 @@ export class RedisBackend implements FloorBackend {
   readonly guarantees: Guarantees
   readonly #connect: () => Promise<Wire> | Wire
   readonly #options: Required<RedisOptions>
-  /** The channel on which this client hears that a ticket of its own was granted. */
-  readonly #inbox: string = randomBytes(9).toString('base64url')
+  /** On which this client hears that a ticket of its own was granted. */
+  #channel = ''
   /** The own tickets that wait: for hints that name a line. */
   readonly #waiting = new Map<string, LineKey>()
   #wires: { main: Wire; join: Wire; renew: Wire } | undefined
@@ -73,9 +73,9 @@ export class RedisBackend implements FloorBackend {
       this.#caller = new ScriptCaller(this.#keys, (lines) => this.#goOn(lines))
       // WAIT blocks its connection: a renewal must not stand behind a join that waits for replicas.
       if (this.#options.replicas > 0) this.#wires = { main, join: await main.another(), renew: await main.another() }
-      const channel = this.#keys.channel + this.#inbox
+      this.#channel = this.#keys.channel(randomBytes(9).toString('base64url'))
       await main.listen(
-        channel,
+        this.#channel,
         (message) => this.#heard(message),
         () => this.#lookAgain(),
       )
@@ -93,9 +93,14 @@ export class RedisBackend implements FloorBackend {
     const doing = 'join a line'
     const sorted = groupsTogether(requests)
     const drops = await this.#takeovers(sorted)
-    const answers = await this.#run(this.#scripts.join, doing, sorted, this.#open.join, true, (request) =>
-      joinArguments(request, this.#inbox, drops?.get(request) ?? []),
-    )
+    const answers = await this.#caller.run(sorted, {
+      ...this.#options,
+      script: this.#scripts.join,
+      doing,
+      wire: this.#open.join,
+      first: this.#channel,
+      item: (request, before) => joinItem(request, before, drops?.get(request) ?? []),
+    })
     await this.#undoUncopied(sorted, answers)
     const standings = sorted.map((request, i) => this.#stood(answers[i]!, request, doing))
     return sorted === requests ? standings : requests.map((request) => standings[sorted.indexOf(request)]!)
@@ -103,22 +108,26 @@ export class RedisBackend implements FloorBackend {
 
   async renew(tickets: readonly RenewRequest[]): Promise<Standing[]> {
     const doing = 'renew a ticket'
-    const answers = await this.#run(this.#scripts.renew, doing, tickets, this.#open.renew, true, (ticket) =>
-      renewArguments(ticket, this.#inbox),
-    )
+    const answers = await this.#caller.run(tickets, {
+      ...this.#options,
+      script: this.#scripts.renew,
+      doing,
+      wire: this.#open.renew,
+      item: (ticket) => renewItem(ticket, this.#channel),
+    })
     return tickets.map((ticket, i) => this.#stood(answers[i]!, ticket, doing))
   }
 
   async leave(tickets: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
     for (const { id } of tickets) this.#waiting.delete(id)
-    const answers = await this.#run(
-      this.#scripts.leave,
-      'leave a line',
-      tickets,
-      this.#open.main,
-      false,
-      leaveArguments,
-    )
+    const answers = await this.#caller.run(tickets, {
+      ...this.#options,
+      replicas: 0,
+      script: this.#scripts.leave,
+      doing: 'leave a line',
+      wire: this.#open.main,
+      item: leaveItem,
+    })
     return answers.map((answer) => (typeof answer === 'string' ? farewell(answer) : answer))
   }
 
@@ -157,19 +166,6 @@ export class RedisBackend implements FloorBackend {
 
   get #looking(): Looking {
     return { wire: this.#open.main, keys: this.#keys, script: this.#scripts.view }
-  }
-
-  async #run<Request extends { readonly line: LineKey }>(
-    script: Script,
-    doing: string,
-    requests: readonly Request[],
-    wire: Wire,
-    copies: boolean,
-    toArguments: (request: Request) => string[],
-  ): Promise<(string | BackendError)[]> {
-    const { replicas, replicaTimeoutMs } = this.#options
-    const call = { script, doing, wire, replicas: copies ? replicas : 0, replicaTimeoutMs, arguments: toArguments }
-    return await this.#caller.run(requests, call)
   }
 
   async #guarded<Out>(doing: string, fn: () => Promise<Out>): Promise<Out> {
@@ -245,14 +241,9 @@ export class RedisBackend implements FloorBackend {
   #goOn(lines: LineKey[]): void {
     if (this.#closed) return
     const nobody = { id: '-', handle: '-', ttlMs: 1, waitTtlMs: 1 }
-    this.#run(
-      this.#scripts.renew,
-      'go on',
-      lines.map((line) => ({ ...nobody, line })),
-      this.#open.main,
-      false,
-      (ticket) => renewArguments(ticket, this.#inbox),
-    ).catch(() => undefined)
+    const steps = lines.map((line) => ({ ...nobody, line }))
+    const call = { ...this.#options, replicas: 0, script: this.#scripts.renew, doing: 'go on', wire: this.#open.main }
+    this.#caller.run(steps, { ...call, item: (step) => renewItem(step, this.#channel) }).catch(() => undefined)
   }
 }
 

@@ -1,14 +1,12 @@
 -- Keep alive, and say where each ticket stands. KEYS and tickets: see line.lua.
--- ARGV of each item: kind ('m' or 'c'); 'hf1 ID HANDLE '; ttl; ttl while waiting;
--- '' or 'FLOOR NEXT_HANDLE INBOX JSON' ('-' for what stays)
+-- ARGV of each item: 'KIND TTL WAIT_TTL ID HANDLE', and ' FLOOR NEXT_HANDLE INBOX JSON' where something changes
+-- ('-' for what does not).
 
 -- include line.lua
 
-local STRIDE = 5
-
 -- A handover, or an order raised to what a quorum agreed on.
 local function rewrite(line, id, ticket, change)
-  local floor, handle, inbox, json = match(change, '^(%S+) (%S+) (%S+) (.*)$')
+  local floor, handle, inbox, json = match(change, '^ (%S+) (%S+) (%S+) (.*)$')
   local _, oldHandle, weight, capacity, oldInbox, order, oldJson = match(ticket, TICKET)
   if handle == '-' then handle, inbox, json = oldHandle, oldInbox, oldJson end
   if floor ~= '-' and tonumber(floor) > tonumber(order) then
@@ -34,33 +32,31 @@ local function rewrite(line, id, ticket, change)
 end
 
 local function renew(item)
-  local at = 2 + (item - 1) * STRIDE
-  local id, handle = match(ARGV[at + 1], '^hf1 (%S+) (%S+) $')
-  local line = enter(2 + (item - 1) * 4, ARGV[at] == 'c')
-  local ticket, isGranted = find(line, id)
+  local kind, ttl, waitTtl, id, handle, change = match(ARGV[item], '^(.) (%d+) (%d+) (%S+) (%S+)(.*)$')
+  local line = enter(2 + (item - 1) * 4, kind == 'c')
+  local ticket, granted = find(line, id)
   local answer = 'x'
   if ticket and ticket ~= 'x' then
-    local change = ARGV[at + 4]
     local stands = match(ticket, '^hf1 %S+ (%S+)')
     -- A swap that is asked for again has been made: the reply was lost.
-    if stands == handle or (change ~= '' and stands ~= '!' and stands == match(change, '^%S+ (%S+)')) then
+    if stands == handle or (change ~= '' and stands ~= '!' and stands == match(change, '^ %S+ (%S+)')) then
       local refusal
       if change ~= '' then ticket, refusal = rewrite(line, id, ticket, change) end
-      answer = refusal or stand(line, id, ticket, isGranted, ARGV[at + 2], ARGV[at + 3])
+      answer = refusal or stand(line, id, ticket, granted, ttl, waitTtl)
     end
   end
   finish(line, item)
   return answer
 end
 
--- A mutex that is held, the usual case: two commands, so that 250 of them stay well under a millisecond.
+-- A mutex that is held, the usual case: two commands, so that 250 of them stay under a millisecond.
 local function quick(item)
-  local at = 2 + (item - 1) * STRIDE
-  if ARGV[at] == 'm' and ARGV[at + 4] == '' then
-    local main, ours = KEYS[2 + (item - 1) * 4], ARGV[at + 1]
+  local ttl, ticket = match(ARGV[item], '^m (%d+) %d+ (%S+ %S+)$')
+  if ttl then
+    local main, ours = KEYS[2 + (item - 1) * 4], 'hf1 ' .. ticket .. ' '
     local value = call('GET', main)
     if value and sub(value, 1, #ours) == ours then
-      call('PEXPIRE', main, ARGV[at + 2])
+      call('PEXPIRE', main, ttl)
       return 'g' .. match(value, TICKET_ORDER)
     end
   end

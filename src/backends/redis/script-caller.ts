@@ -13,7 +13,10 @@ export interface ScriptCall<Request> {
   /** So many replicas must have what was written; answers of calls that they do not have start with '?'. */
   readonly replicas: number
   readonly replicaTimeoutMs: number
-  arguments(request: Request): string[]
+  /** An argument before those of the items. */
+  readonly first?: string
+  /** The argument of one request, which may lean on the one before it. */
+  item(request: Request, before: Request | undefined): string
 }
 
 /** Calls the line scripts: one call for all items, on a Cluster one for each slot. */
@@ -80,8 +83,8 @@ export class ScriptCaller {
     const first = keys[0]!
     const rest = [String(1 + 4 * keys.length), this.#keys.last(first.slot)]
     for (const { main, order, lease, tickets } of keys) rest.push(main, order, lease, tickets)
-    rest.push(this.#keys.channel)
-    for (const request of requests) for (const argument of call.arguments(request)) rest.push(argument)
+    if (call.first !== undefined) rest.push(call.first)
+    for (const [i, request] of requests.entries()) rest.push(call.item(request, requests[i - 1]))
     const [reply, copied] = await this.#evaluate(call, rest, first.main)
     if (typeof reply === 'string') return [copied ? reply : `?${reply}`]
     const answers = reply as string[]

@@ -1,14 +1,10 @@
-import type { Holder, JoinRequest, TicketView } from '../../core/backend.js'
+import type { Holder, TicketView } from '../../core/backend.js'
 
 /**
- * A ticket as text: 'hf1 ID HANDLE WEIGHT CAPACITY INBOX ORDER JSON'. The scripts put the order between
- * the two halves that are made here, and take it apart again by the spaces.
+ * A ticket as text: 'hf1 ID HANDLE WEIGHT CAPACITY INBOX ORDER JSON'. The scripts write it
+ * and take it apart again by the spaces. HANDLE is '=' while it is the id, and '!' once the ticket has left.
  */
 const TICKET = /^hf1 (\S+) (\S+) (\d+) (\d+) (\S+) (\d+) ([^]*)$/
-
-export function ticketHead({ id, weight, capacity }: JoinRequest, inbox: string): string {
-  return `hf1 ${id} ${id} ${weight} ${capacity} ${inbox} `
-}
 
 const tails = new WeakMap<Holder, string>()
 
