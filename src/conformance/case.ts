@@ -54,4 +54,5 @@ export interface Port {
 export interface Heard extends BackendEvents {
   readonly grantedIds: readonly string[]
   readonly lostIds: readonly string[]
+  readonly movedNames: readonly string[]
 }
