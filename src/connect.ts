@@ -16,6 +16,7 @@ const OPENERS: Record<string, () => Promise<Opener>> = {
   'rediss:': () => import('./connect/redis.js'),
   'redis+sentinel:': () => import('./connect/redis.js'),
   'redis+cluster:': () => import('./connect/redis.js'),
+  'redlock:': () => import('./connect/redlock.js'),
   'sqlite:': () => import('./connect/sqlite.js'),
 }
 

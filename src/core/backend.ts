@@ -79,6 +79,8 @@ export interface Origin {
   readonly upMs: number
   /** The last order given, 0 when it knows none. */
   readonly last: bigint
+  /** What its orders are drawn from now, where that is a clock: others can ask for a floor just above it. */
+  readonly clock: bigint
   /** Whether this very run was told a floor by `raise`. */
   readonly learnt: boolean
 }

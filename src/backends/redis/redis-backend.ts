@@ -64,6 +64,7 @@ export class RedisBackend implements FloorBackend {
 
   async open(events: BackendEvents): Promise<void> {
     this.#events = events
+    this.#closed = false
     try {
       const main = await this.#connect()
       this.#wires = { main, join: main, renew: main }
