@@ -6,7 +6,7 @@ import type { Node, Vote } from './node.js'
 import { type Answers, poll } from './poll.js'
 import { isDecided, type Tally, tally } from './tally.js'
 
-/** A join whose answer never came may arrive late: for so long it finds a tombstone. */
+/** A join that was broken off may arrive late: for so long it finds a tombstone. */
 const TOMBSTONE_MS = 60_000
 
 type Votes = Answers<Vote<Standing[]>>
@@ -29,15 +29,17 @@ export class Ballot {
   async tryAll(entries: readonly Entry[]): Promise<Standing[]> {
     const sentAt = performance.now()
     for (const entry of entries) entry.again()
-    const tickets = entries.map((entry) => entry.ticket)
     const requests = entries.map(({ request, ticket }) => this.#nodeRequest(request, ticket))
-    const answers = await this.#ask(
-      entries,
-      (node) => node.join(requests),
-      (node) => entries.forEach((entry, i) => entry.ticket === tickets[i] && entry.silent.delete(node)),
-    )
+    const answers = await this.#ask(entries, async (node) => {
+      try {
+        return await node.join(requests)
+      } catch (error) {
+        // Broken off: it may have arrived all the same, or arrive behind its own leave.
+        for (const [i, entry] of entries.entries()) if (entry.ticket === requests[i]!.id) entry.silent.add(node)
+        throw error
+      }
+    })
     const votes = entries.map((_, i) => tally(this.#nodes, answers, i))
-    for (const [i, entry] of entries.entries()) for (const node of votes[i]!.unknown) entry.silent.add(node)
     const won = entries.map((_, i) => votes[i]!.yes.size >= this.#majority)
     const orders = await this.#agree(entries, votes, won)
     const lost = entries.filter((_, i) => orders[i] === undefined)
@@ -141,7 +143,7 @@ export class Ballot {
   async #ask(
     entries: readonly Entry[],
     ask: (node: Node) => Promise<Vote<Standing[]>>,
-    late: (node: Node, vote: Vote<Standing[]>) => void,
+    late?: (node: Node, vote: Vote<Standing[]>) => void,
   ): Promise<Votes> {
     const decided = (answers: Votes): boolean =>
       entries.every((_, i) => isDecided(tally(this.#nodes, answers, i), this.#majority))
@@ -192,7 +194,8 @@ export class Ballot {
     const certain = new Set(votes.flatMap(({ yes, uncounted }) => [...yes.keys(), ...uncounted]))
     const rest = this.#nodes.filter((node) => !certain.has(node) && votes.some(({ unknown }) => unknown.includes(node)))
     for (const node of rest) {
-      node.leave(requests.map((request) => ({ ...request, tombstoneMs: TOMBSTONE_MS }))).catch(() => undefined)
+      const buried = entries.map((entry, i) => (entry.silent.has(node) ? { ...requests[i]!, tombstoneMs: TOMBSTONE_MS } : requests[i]!))
+      node.leave(buried).catch(() => undefined)
     }
     await poll(
       [...certain],

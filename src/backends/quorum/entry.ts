@@ -11,10 +11,10 @@ export class Entry {
   /** Monotonic: when the lease on the servers ends at the latest. */
   until = 0
   left = false
-  /** Servers that may have the ticket although they did not say so. */
-  readonly silent = new Set<Node>()
+  /** Servers at which the join was broken off: they may have the ticket all the same, or get it late. */
+  readonly silent: Set<Node> = new Set()
   /** Servers that said that the ticket stood and is gone. */
-  readonly released = new Set<Node>()
+  readonly released: Set<Node> = new Set()
   #tries = 0
 
   constructor(request: JoinRequest) {
