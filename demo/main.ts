@@ -19,7 +19,7 @@ const terminal = new Terminal()
 const dir = mkdtempSync(join(tmpdir(), 'holdfast-demo-'))
 // The embedded default, but in a state directory of its own: the demo leaves nothing in yours.
 const { HOLDFAST_URL: _theirs, ...environment } = process.env
-const env = { ...environment, XDG_STATE_HOME: dir, NODE_NO_WARNINGS: '1' }
+const env = { ...environment, XDG_STATE_HOME: dir, HOME: dir, LOCALAPPDATA: dir }
 
 async function round(mode: 'bare' | 'locked'): Promise<Round> {
   let done: readonly number[] = Array.from({ length: WORKERS }, () => 0)

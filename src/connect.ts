@@ -18,6 +18,8 @@ const OPENERS: Record<string, () => Promise<Opener>> = {
   'redis+cluster:': () => import('./connect/redis.js'),
   'redlock:': () => import('./connect/redlock.js'),
   'sqlite:': () => import('./connect/sqlite.js'),
+  'memcached:': () => import('./connect/memcached.js'),
+  'memcacheds:': () => import('./connect/memcached.js'),
 }
 
 /**

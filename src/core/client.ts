@@ -143,6 +143,7 @@ export class Client {
   async #close(): Promise<void> {
     const { desk } = this
     desk.closing = true
+    desk.closingUntil = desk.clock.now() + desk.callTimeoutMs
     for (const end of [...desk.pending]) end()
     for (const place of [...desk.places.values()]) {
       if (place.state !== 'held') continue

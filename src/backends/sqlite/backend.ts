@@ -2,6 +2,7 @@ import type {
   Backend,
   BackendEvents,
   Guarantees,
+  Holder,
   JoinRequest,
   LeaveRequest,
   LineView,
@@ -13,7 +14,7 @@ import { lineText } from '../../core/line.js'
 import { isDuplicate } from './failures.js'
 import { LockFile } from './file.js'
 import { GUARANTEES } from './guarantees.js'
-import { holderText, isPlain } from './holder.js'
+import { type Card, holderText, isAsOnCard, isPlain } from './holder.js'
 import { Inbox } from './inbox.js'
 import { joinAll, type Outcome } from './join.js'
 import { leaveAll, renewAll } from './keep.js'
@@ -37,6 +38,7 @@ export class SqliteBackend implements Backend {
   #file: LockFile | undefined
   #inbox: Inbox | undefined
   #sweeper: Sweeper | undefined
+  #card: Card | undefined
 
   constructor(path: string) {
     this.#path = path
@@ -54,45 +56,35 @@ export class SqliteBackend implements Backend {
   }
 
   async join(requests: readonly JoinRequest[]): Promise<Standing[]> {
-    const { inbox } = this.#parts()
-    const order = await this.#joinFree(requests)
+    const card = await this.#cardOf(requests[0]?.holder)
+    const order = await this.#joinFree(requests, card)
     if (order !== undefined) {
       return requests.map((request, i) => ({ state: 'granted', order: BigInt(order + i), ttlMs: request.ttlMs }))
     }
-    return await this.#transact('standing in line', (ledger) => joinAll(requests, ledger, inbox.name))
+    return await this.#transact('standing in line', card, (ledger) => joinAll(requests, ledger, card))
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<Standing[]> {
-    const { file, inbox } = this.#parts()
-    const doing = 'renewing'
-    const plain = requests.filter(
-      (r) => r.order !== undefined && r.nextHandle === undefined && r.nextHolder === undefined,
-    )
-    if (plain.length > 0) {
-      const items = JSON.stringify(plain.map((r) => [Number(r.order), r.id, r.handle, r.ttlMs]))
-      const { changes } = await file.attempt(doing, () => file.sql.renewFirst.run([items, now(), CLOCK]))
-      if (changes === requests.length) {
-        return requests.map(({ order, ttlMs }) => ({ state: 'granted', order: order!, ttlMs }))
-      }
+    const card = await this.#cardOf(requests.find((request) => request.nextHolder !== undefined)?.nextHolder)
+    if (await this.#renewFirst(requests)) {
+      return requests.map(({ order, ttlMs }) => ({ state: 'granted', order: order!, ttlMs }))
     }
-    return await this.#transact(doing, (ledger) => renewAll(requests, ledger, inbox.name))
+    return await this.#transact('renewing', card, (ledger) => renewAll(requests, ledger, card))
   }
 
   async leave(requests: readonly LeaveRequest[]): Promise<boolean[]> {
     const { file, inbox } = this.#parts()
-    const left = await this.#leaveAlone(requests)
-    const rest = requests.filter((request) => !left.has(request))
-    if (rest.length === 0) return requests.map(() => true)
+    if (await this.#leaveAlone(requests)) return requests.map(() => true)
+    const card = await this.#cardOf(undefined)
     const { answers, mail } = await file.transaction('leaving', () => {
-      const ledger = new Ledger(file.sql, inbox.name)
-      const answers = leaveAll(rest, ledger)
+      const ledger = new Ledger(file.sql, card)
+      const answers = leaveAll(requests, ledger)
       ledger.settle(new Set())
       ledger.write()
       return { answers, mail: ledger.mail }
     })
     inbox.send(mail)
-    const byRequest = new Map(rest.map((request, i) => [request, answers[i]!]))
-    return requests.map((request) => byRequest.get(request) ?? true)
+    return answers
   }
 
   async view(name: string): Promise<LineView[]> {
@@ -104,10 +96,19 @@ export class SqliteBackend implements Backend {
   }
 
   async close(): Promise<void> {
-    this.#inbox?.close()
-    this.#file?.close()
-    this.#inbox = undefined
+    const file = this.#file
+    const card = this.#card
     this.#file = undefined
+    this.#inbox?.close()
+    if (file === undefined) return
+    try {
+      if (card !== undefined) await file.attempt('closing', () => file.sql.forget.run([card.key]))
+    } catch (error) {
+      // Whoever sweeps next does it; closing must not fail for it.
+      if (!(error instanceof BackendError)) throw error
+    } finally {
+      file.close()
+    }
   }
 
   #parts(): { file: LockFile; inbox: Inbox } {
@@ -118,24 +119,46 @@ export class SqliteBackend implements Backend {
     return { file: this.#file, inbox: this.#inbox }
   }
 
-  /** The order of the first, when every request was for a line that nobody stands in. */
-  async #joinFree(requests: readonly JoinRequest[]): Promise<number | undefined> {
+  /** This client's card. It is written when the first holder is known, who is also the usual one. */
+  async #cardOf(holder: Holder | undefined): Promise<Card> {
     const { file, inbox } = this.#parts()
-    const lines = new Set<string>()
-    const items: unknown[] = []
-    for (const { line, id, weight, capacity, ttlMs, holder, group } of requests) {
-      const text = lineText(line)
-      if (group !== undefined || !isPlain(holder) || lines.has(text)) return undefined
-      lines.add(text)
-      items.push([id, text, weight, capacity, ttlMs, holderText(holder)])
+    if (this.#card !== undefined) return this.#card
+    const { owner, client, host, pid } = holder ?? { owner: '', client: '', host: '', pid: 0 }
+    const usual: Holder = { owner, client, host, pid }
+    const enter = (): Card => {
+      // Another call may have written it meanwhile.
+      if (this.#card !== undefined || holder === undefined)
+        return this.#card ?? { key: 0, inbox: inbox.name, holder: usual }
+      const { lastInsertRowid } = file.sql.enter.run([inbox.name, holderText(usual)])
+      this.#card = { key: Number(lastInsertRowid), inbox: inbox.name, holder: usual }
+      return this.#card
     }
+    return await file.attempt('entering', enter)
+  }
+
+  /** The order of the first, when all of them are alike and for lines that nobody stands in; they stand there now. */
+  async #joinFree(requests: readonly JoinRequest[], card: Card): Promise<number | undefined> {
+    const { file } = this.#parts()
+    const [first] = requests
+    if (first === undefined) return undefined
+    const { weight, capacity, ttlMs } = first
+    const lines = new Set<string>()
+    const items: string[] = []
+    for (const request of requests) {
+      if (request.weight !== weight || request.capacity !== capacity || request.ttlMs !== ttlMs) return undefined
+      if (request.group !== undefined || !isAsOnCard(request.holder, card) || !isPlain(request.holder)) return undefined
+      const line = lineText(request.line)
+      lines.add(line)
+      items.push(`${request.id} ${line}`)
+    }
+    if (lines.size < items.length || weight > capacity) return undefined
     const json = JSON.stringify(items)
     try {
       const { changes, lastInsertRowid } = await file.attempt('standing in line', () =>
-        file.sql.joinFree.run([json, now(), CLOCK, inbox.name]),
+        file.sql.joinFree.run([json, now(), CLOCK, card.key, weight, capacity, ttlMs]),
       )
       // Else those that did get in are found standing by the transaction that follows, as a repeated join would be.
-      return changes === requests.length ? Number(lastInsertRowid) - requests.length + 1 : undefined
+      return changes === items.length ? Number(lastInsertRowid) - items.length + 1 : undefined
     } catch (error) {
       // An id that stands already: the transaction answers for each by itself.
       if (error instanceof BackendError && isDuplicate(error.cause)) return undefined
@@ -143,26 +166,41 @@ export class SqliteBackend implements Backend {
     }
   }
 
-  /** Those that stood alone in their line, so that there was nobody to tell; they have left. */
-  async #leaveAlone(requests: readonly LeaveRequest[]): Promise<Set<LeaveRequest>> {
+  /** True when all of them are alike and stand first in their lines; they are renewed. */
+  async #renewFirst(requests: readonly RenewRequest[]): Promise<boolean> {
     const { file } = this.#parts()
-    const plain = new Map<number, LeaveRequest>()
+    const ttlMs = requests[0]?.ttlMs
+    const items: Record<string, string> = {}
     for (const request of requests) {
-      const { order, handle, keepMs, tombstoneMs } = request
-      if (order !== undefined && handle !== undefined && keepMs === 0 && tombstoneMs === 0)
-        plain.set(Number(order), request)
+      const { order, id, handle, nextHandle, nextHolder } = request
+      if (order === undefined || request.ttlMs !== ttlMs || handle !== id) return false
+      if (nextHandle !== undefined || nextHolder !== undefined) return false
+      items[String(order)] = id
     }
-    if (plain.size === 0) return new Set()
-    const items = JSON.stringify([...plain].map(([order, request]) => [order, request.id, request.handle]))
-    const rows = (await file.attempt('leaving', () => file.sql.leaveAlone.all([items, now(), CLOCK]))) as [number][]
-    return new Set(rows.map(([order]) => plain.get(order)!))
+    const json = JSON.stringify(items)
+    const { changes } = await file.attempt('renewing', () => file.sql.renewFirst.run([json, now(), CLOCK, ttlMs]))
+    return changes === requests.length
+  }
+
+  /** True when all of them stood alone in their lines, so that there is nobody to tell; they have left. */
+  async #leaveAlone(requests: readonly LeaveRequest[]): Promise<boolean> {
+    const { file } = this.#parts()
+    const items: Record<string, string> = {}
+    for (const { order, id, handle, keepMs, tombstoneMs } of requests) {
+      if (order === undefined || handle !== id || keepMs > 0 || tombstoneMs > 0) return false
+      items[String(order)] = id
+    }
+    const json = JSON.stringify(items)
+    const run = (): boolean => file.sql.leaveAlone.run([json, now(), CLOCK]).changes === requests.length
+    // One is all or nothing by itself. Of several, some may have company: then none must have left.
+    return requests.length === 1 ? await file.attempt('leaving', run) : await file.transactionIf('leaving', run)
   }
 
   /** Decides and writes in one transaction, and delivers the mail that follows from it. */
-  async #transact(doing: string, decide: (ledger: Ledger) => Outcome[]): Promise<Standing[]> {
+  async #transact(doing: string, card: Card, decide: (ledger: Ledger) => Outcome[]): Promise<Standing[]> {
     const { file, inbox } = this.#parts()
     const { standings, mail } = await file.transaction(doing, () => {
-      const ledger = new Ledger(file.sql, inbox.name)
+      const ledger = new Ledger(file.sql, card)
       const outcomes = decide(ledger)
       const tickets = outcomes.filter((outcome): outcome is Ticket => !('state' in outcome))
       ledger.settle(new Set(tickets))
