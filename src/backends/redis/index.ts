@@ -19,13 +19,22 @@ export function redis(client: RedisClient, options: RedisOptions = {}): FloorBac
 export function ownRedis(client: IoredisClient | IoredisCluster, options: RedisOptions = {}): FloorBackend {
   const connect = async (): Promise<IoredisWire> => {
     const wire = new IoredisWire(client, true)
+    // What went wrong (a password, a database number) is only told by an event; the promise says that it closed, or yes.
+    let told: unknown
+    const listener = (error: unknown): void => {
+      told ??= error
+    }
+    client.on('error', listener)
     try {
       await client.connect()
+      if (told !== undefined) throw told
+      return wire
     } catch (error) {
       await wire.close()
-      throw error
+      throw told ?? error
+    } finally {
+      client.off('error', listener)
     }
-    return wire
   }
   return new RedisBackend(connect, isCluster(client), options)
 }

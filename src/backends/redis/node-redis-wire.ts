@@ -20,7 +20,7 @@ export interface NodeRedisCluster {
   readonly isOpen: boolean
   readonly masters: readonly object[]
   readonly slots: readonly { readonly master: object }[]
-  sendCommand(firstKey: string | undefined, isReadonly: boolean | undefined, args: readonly string[]): Promise<unknown>
+  sendCommand(firstKey: string | undefined, isReadonly: boolean | undefined, args: string[]): Promise<unknown>
   nodeClient(node: never): unknown
   on(event: string, listener: (...args: unknown[]) => void): unknown
   off(event: string, listener: (...args: unknown[]) => void): unknown
@@ -52,7 +52,7 @@ export class NodeRedisWire implements Wire {
   }
 
   send(command: readonly string[], key?: string): Promise<unknown> {
-    if (isCluster(this.#client)) return this.#client.sendCommand(key, false, command)
+    if (isCluster(this.#client)) return this.#client.sendCommand(key, false, [...command])
     return this.#client.sendCommand(command)
   }
 
