@@ -267,7 +267,9 @@ describe('the server', () => {
     const lines = ['one', 'list', 'two'].map((name) => ({ kind: 'mutex', name }) as const)
     const joined = await backend.join(lines.map((line, i) => join(line, `t${i}`)))
     expect(joined.map(({ state }) => state)).toEqual(['granted', 'failed', 'granted'])
-    expect(joined[1]).toMatchObject({ error: { code: 'BACKEND', retryable: false, message: /WRONGTYPE.*prefix/ } })
+    expect(joined[1]).toMatchObject({
+      error: { code: 'BACKEND', retryable: false, message: expect.stringMatching(/WRONGTYPE.*prefix/) },
+    })
     const left = await backend.leave(lines.map((line, i) => leave(line, `t${i}`)))
     expect([left[0], left[2]]).toEqual([true, true])
     expect(left[1]).toBeInstanceOf(Error)
@@ -298,7 +300,10 @@ describe('the server', () => {
     try {
       await mutex.renew()
       await read.renew()
-      await expect(locks.lock('more').acquire()).rejects.toMatchObject({ code: 'BACKEND', message: /maxmemory/ })
+      await expect(locks.lock('more').acquire()).rejects.toMatchObject({
+        code: 'BACKEND',
+        message: expect.stringMatching(/maxmemory/),
+      })
       expect(await mutex.release()).toBe(true)
       const next = await waiting
       expect(await next.release()).toBe(true)
@@ -355,7 +360,10 @@ describe('clients', () => {
 
   test('one of redis that is not connected is refused', async () => {
     const locks = new Holdfast(redis(createClient({ url: server.url })))
-    await expect(locks.lock('x').acquire()).rejects.toMatchObject({ code: 'CONFIG', message: /connect\(\)/ })
+    await expect(locks.lock('x').acquire()).rejects.toMatchObject({
+      code: 'CONFIG',
+      message: expect.stringMatching(/connect\(\)/),
+    })
   })
 
   test('a database number, a user with few rights and a password', async () => {
@@ -380,11 +388,18 @@ describe('clients', () => {
   test('a wrong password, port, database or path is told at once, without the secret', async () => {
     await raw.call('ACL', 'SETUSER', 'someone', 'on', '>right')
     const wrong = connect(`redis://someone:wr0ng@127.0.0.1:${server.port}`)
-    await expect(wrong).rejects.toMatchObject({ code: 'BACKEND', retryable: false, message: /WRONGPASS/ })
-    await expect(wrong).rejects.not.toMatchObject({ message: /wr0ng/ })
+    await expect(wrong).rejects.toMatchObject({
+      code: 'BACKEND',
+      retryable: false,
+      message: expect.stringMatching(/WRONGPASS/),
+    })
+    await expect(wrong.catch((error: Error) => error.message)).resolves.not.toContain('wr0ng')
     await expect(connect('redis://127.0.0.1:1')).rejects.toMatchObject({ code: 'BACKEND', retryable: true })
     await expect(connect(`${server.url}/nine`)).rejects.toMatchObject({ code: 'CONFIG' })
-    await expect(connect(`${server.url}?prefx=a`)).rejects.toMatchObject({ code: 'CONFIG', message: /prefx/ })
+    await expect(connect(`${server.url}?prefx=a`)).rejects.toMatchObject({
+      code: 'CONFIG',
+      message: expect.stringMatching(/prefx/),
+    })
     await expect(connect(`${server.url}/99`)).rejects.toMatchObject({ code: 'BACKEND' })
     await raw.call('ACL', 'DELUSER', 'someone')
   })
@@ -418,7 +433,7 @@ describe('clients', () => {
     await locks.close()
     await expect(connect(`rediss://localhost:${port}`)).rejects.toMatchObject({
       code: 'BACKEND',
-      message: /self-signed|certificate/,
+      message: expect.stringMatching(/self-signed|certificate/),
     })
     await own.stop()
     releasePort(port)
@@ -474,7 +489,7 @@ describe('replicas', () => {
     await expect(locks.lock('alone').tryAcquire()).rejects.toMatchObject({
       code: 'BACKEND',
       retryable: true,
-      message: /replica/,
+      message: expect.stringMatching(/replica/),
     })
     expect(await locks.view('alone')).toEqual([])
     sentinels.replicas[0]!.resume()
