@@ -4,7 +4,7 @@
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, relative } from 'node:path'
+import { join } from 'node:path'
 import { CLASH_COLOUR } from './palette.js'
 import { drawPicture } from './picture.js'
 import { type Round, runRound } from './round.js'
@@ -65,7 +65,7 @@ try {
   const file = join('demo-out', 'timeline.svg')
   writeFileSync(file, drawPicture(bare, locked, SHOWN_HOLDS))
   terminal.line()
-  terminal.line(`The whole picture: ${relative('.', file)}`)
+  terminal.line(`The whole picture: ${file}`)
   const clashes = locked.sections.filter((section) => section.overlaps).length
   if (locked.counted !== locked.expected || clashes > 0) {
     terminal.line(
@@ -75,6 +75,9 @@ try {
   } else {
     terminal.line(terminal.bold(`Lost without a lock: ${bare.expected - bare.counted}. Lost under Holdfast: 0.`))
   }
+} catch (error) {
+  terminal.line(`FAILED: ${error instanceof Error ? error.message : String(error)}`)
+  process.exitCode = 1
 } finally {
   rmSync(dir, { recursive: true, force: true })
 }

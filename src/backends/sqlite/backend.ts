@@ -57,26 +57,26 @@ export class SqliteBackend implements Backend {
 
   async join(requests: readonly JoinRequest[]): Promise<Standing[]> {
     const card = await this.#cardOf(requests[0]?.holder)
-    const order = await this.#joinFree(requests, card)
-    if (order !== undefined) {
+    return await this.#write('standing in line', card, (ledger) => {
+      const order = this.#joinFree(requests, card)
+      if (order === undefined) return joinAll(requests, ledger(), card)
       return requests.map((request, i) => ({ state: 'granted', order: BigInt(order + i), ttlMs: request.ttlMs }))
-    }
-    return await this.#transact('standing in line', card, (ledger) => joinAll(requests, ledger, card))
+    })
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<Standing[]> {
     const card = await this.#cardOf(requests.find((request) => request.nextHolder !== undefined)?.nextHolder)
-    if (await this.#renewFirst(requests)) {
+    return await this.#write('renewing', card, (ledger) => {
+      if (!this.#renewFirst(requests)) return renewAll(requests, ledger(), card)
       return requests.map(({ order, ttlMs }) => ({ state: 'granted', order: order!, ttlMs }))
-    }
-    return await this.#transact('renewing', card, (ledger) => renewAll(requests, ledger, card))
+    })
   }
 
   async leave(requests: readonly LeaveRequest[]): Promise<boolean[]> {
     const { file, inbox } = this.#parts()
     if (await this.#leaveAlone(requests)) return requests.map(() => true)
     const card = await this.#cardOf(undefined)
-    const { answers, mail } = await file.transaction('leaving', () => {
+    const { answers, mail } = await file.write('leaving', () => {
       const ledger = new Ledger(file.sql, card)
       const answers = leaveAll(requests, ledger)
       ledger.settle(new Set())
@@ -102,7 +102,7 @@ export class SqliteBackend implements Backend {
     this.#inbox?.close()
     if (file === undefined) return
     try {
-      if (card !== undefined) await file.attempt('closing', () => file.sql.forget.run([card.key]))
+      if (card !== undefined) await file.write('closing', () => file.sql.forget.run([card.key]))
     } catch (error) {
       // Whoever sweeps next does it; closing must not fail for it.
       if (!(error instanceof BackendError)) throw error
@@ -133,11 +133,11 @@ export class SqliteBackend implements Backend {
       this.#card = { key: Number(lastInsertRowid), inbox: inbox.name, holder: usual }
       return this.#card
     }
-    return await file.attempt('entering', enter)
+    return await file.write('entering', enter)
   }
 
   /** The order of the first, when all of them are alike and for lines that nobody stands in; they stand there now. */
-  async #joinFree(requests: readonly JoinRequest[], card: Card): Promise<number | undefined> {
+  #joinFree(requests: readonly JoinRequest[], card: Card): number | undefined {
     const { file } = this.#parts()
     const [first] = requests
     if (first === undefined) return undefined
@@ -152,22 +152,20 @@ export class SqliteBackend implements Backend {
       items.push(`${request.id} ${line}`)
     }
     if (lines.size < items.length || weight > capacity) return undefined
-    const json = JSON.stringify(items)
+    const values = [JSON.stringify(items), now(), CLOCK, card.key, weight, capacity, ttlMs]
     try {
-      const { changes, lastInsertRowid } = await file.attempt('standing in line', () =>
-        file.sql.joinFree.run([json, now(), CLOCK, card.key, weight, capacity, ttlMs]),
-      )
-      // Else those that did get in are found standing by the transaction that follows, as a repeated join would be.
+      const { changes, lastInsertRowid } = file.sql.joinFree.run(values)
+      // Else those that did get in are found standing by what follows, as a repeated join would be.
       return changes === items.length ? Number(lastInsertRowid) - items.length + 1 : undefined
     } catch (error) {
-      // An id that stands already: the transaction answers for each by itself.
-      if (error instanceof BackendError && isDuplicate(error.cause)) return undefined
+      // An id that stands already, and nothing was done: what follows answers for each by itself.
+      if (isDuplicate(error)) return undefined
       throw error
     }
   }
 
   /** True when all of them are alike and stand first in their lines; they are renewed. */
-  async #renewFirst(requests: readonly RenewRequest[]): Promise<boolean> {
+  #renewFirst(requests: readonly RenewRequest[]): boolean {
     const { file } = this.#parts()
     const ttlMs = requests[0]?.ttlMs
     const items: Record<string, string> = {}
@@ -177,8 +175,7 @@ export class SqliteBackend implements Backend {
       if (nextHandle !== undefined || nextHolder !== undefined) return false
       items[String(order)] = id
     }
-    const json = JSON.stringify(items)
-    const { changes } = await file.attempt('renewing', () => file.sql.renewFirst.run([json, now(), CLOCK, ttlMs]))
+    const { changes } = file.sql.renewFirst.run([JSON.stringify(items), now(), CLOCK, ttlMs])
     return changes === requests.length
   }
 
@@ -191,31 +188,34 @@ export class SqliteBackend implements Backend {
       items[String(order)] = id
     }
     const json = JSON.stringify(items)
-    const run = (): boolean => file.sql.leaveAlone.run([json, now(), CLOCK]).changes === requests.length
-    // One is all or nothing by itself. Of several, some may have company: then none must have left.
-    return requests.length === 1 ? await file.attempt('leaving', run) : await file.transactionIf('leaving', run)
+    // Some may have company: then none must have left.
+    return await file.writeIf('leaving', () => {
+      return file.sql.leaveAlone.run([json, now(), CLOCK]).changes === requests.length
+    })
   }
 
   /** Decides and writes in one transaction, and delivers the mail that follows from it. */
-  async #transact(doing: string, card: Card, decide: (ledger: Ledger) => Outcome[]): Promise<Standing[]> {
+  async #write(doing: string, card: Card, decide: (ledger: () => Ledger) => Outcome[]): Promise<Standing[]> {
     const { file, inbox } = this.#parts()
-    const { standings, mail } = await file.transaction(doing, () => {
-      const ledger = new Ledger(file.sql, card)
-      const outcomes = decide(ledger)
-      const tickets = outcomes.filter((outcome): outcome is Ticket => !('state' in outcome))
-      ledger.settle(new Set(tickets))
-      ledger.write()
-      const waiting = tickets.filter(
-        (ticket) => !ledger.isDropped(ticket) && !ledger.line(ticket.line).isGranted(ticket),
-      )
-      const ahead = ledger.ahead(waiting)
-      const standings = outcomes.map((outcome) => {
-        return 'state' in outcome ? outcome : this.#standing(outcome, ahead.get(outcome), ledger)
-      })
-      return { standings, mail: ledger.mail }
+    const { standings, mail } = await file.write(doing, () => {
+      let ledger: Ledger | undefined
+      const outcomes = decide(() => (ledger = new Ledger(file.sql, card)))
+      if (ledger === undefined) return { standings: outcomes as Standing[], mail: [] }
+      return { standings: this.#settle(outcomes, ledger), mail: ledger.mail }
     })
     inbox.send(mail)
     return standings
+  }
+
+  #settle(outcomes: readonly Outcome[], ledger: Ledger): Standing[] {
+    const tickets = outcomes.filter((outcome): outcome is Ticket => !('state' in outcome))
+    ledger.settle(new Set(tickets))
+    ledger.write()
+    const waiting = tickets.filter((ticket) => !ledger.isDropped(ticket) && !ledger.line(ticket.line).isGranted(ticket))
+    const ahead = ledger.ahead(waiting)
+    return outcomes.map((outcome) => {
+      return 'state' in outcome ? outcome : this.#standing(outcome, ahead.get(outcome), ledger)
+    })
   }
 
   #standing(ticket: Ticket, ahead: number | undefined, ledger: Ledger): Standing {

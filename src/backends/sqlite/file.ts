@@ -56,23 +56,19 @@ export class LockFile {
     }
   }
 
-  /** Runs `fn`, again and again while another process writes, but not for long: retrying is core's. */
-  async attempt<T>(doing: string, fn: () => T): Promise<T> {
-    try {
-      return await whileBusy(BUSY_MS, fn)
-    } catch (error) {
-      throw failure(this.path, doing, error)
-    }
+  /** Reads, with what was committed before. */
+  read<T>(doing: string, fn: () => T): Promise<T> {
+    return this.#attempt(doing, fn)
   }
 
-  /** Runs `fn` in one transaction that no other writer can enter. */
-  transaction<T>(doing: string, fn: () => T): Promise<T> {
-    return this.attempt(doing, () => this.#transact(fn, () => true))
+  /** Writes in one transaction that no other writer can enter. */
+  write<T>(doing: string, fn: () => T): Promise<T> {
+    return this.#attempt(doing, () => this.#transact(fn, () => true))
   }
 
   /** The same, but what `fn` did is undone when it says false. */
-  transactionIf(doing: string, fn: () => boolean): Promise<boolean> {
-    return this.attempt(doing, () => this.#transact(fn, (done) => done))
+  writeIf(doing: string, fn: () => boolean): Promise<boolean> {
+    return this.#attempt(doing, () => this.#transact(fn, (done) => done))
   }
 
   /** Throws when the path no longer leads to this file: those who open it now would not see our tickets. */
@@ -88,17 +84,26 @@ export class LockFile {
     this.#db.close()
   }
 
+  /** Runs `fn`, again and again while another process writes, but not for long: retrying is core's. */
+  async #attempt<T>(doing: string, fn: () => T): Promise<T> {
+    try {
+      return await whileBusy(BUSY_MS, fn)
+    } catch (error) {
+      throw failure(this.path, doing, error)
+    }
+  }
+
+  // BEGIN is not a prepared statement, and nothing is written outside of a transaction: one that was refused as busy would
+  // stay half open in this library, and keep the whole connection at what it saw then until it is run again.
   #transact<T>(fn: () => T, keep: (result: T) => boolean): T {
-    const { begin, commit, rollback } = this.sql
-    begin.run()
+    this.#db.exec('BEGIN IMMEDIATE')
     try {
       const result = fn()
-      if (keep(result)) commit.run()
-      else rollback.run()
+      this.#db.exec(keep(result) ? 'COMMIT' : 'ROLLBACK')
       return result
     } catch (error) {
       // SQLite has rolled back by itself after some errors (a full disk).
-      if (this.#db.inTransaction) rollback.run()
+      if (this.#db.inTransaction) this.#db.exec('ROLLBACK')
       throw error
     }
   }

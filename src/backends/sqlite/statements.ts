@@ -12,9 +12,6 @@ export const HEAD = 3
  * library costs about as much as the work of ten items.
  */
 export interface Statements {
-  readonly begin: Statement
-  readonly commit: Statement
-  readonly rollback: Statement
   readonly joinFree: Statement
   readonly renewFirst: Statement
   readonly leaveAlone: Statement
@@ -41,9 +38,6 @@ export function prepare(db: Connection): Statements {
   const text = (sql: string): Statement => db.prepare(sql)
   const rows = (sql: string): Statement => db.prepare(sql).raw()
   return {
-    begin: text('BEGIN IMMEDIATE'),
-    commit: text('COMMIT'),
-    rollback: text('ROLLBACK'),
     joinFree: text(JOIN_FREE),
     renewFirst: text(RENEW_FIRST),
     leaveAlone: text(LEAVE_ALONE),
