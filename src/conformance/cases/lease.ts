@@ -37,6 +37,7 @@ export const lease: readonly Case[] = [
   },
   {
     name: 'a waiting ticket outlasts its lease while its client lives',
+    requires: { order: 'fifo' },
     run: async ({ connect, name, ttlMs }) => {
       const [a, b] = [await connect(), await connect()]
       const held = await a.lock(name()).acquire({ ttl: ttlMs })
@@ -51,7 +52,7 @@ export const lease: readonly Case[] = [
   },
   {
     name: 'a dead waiter drops out of line and holds up nobody',
-    requires: { lease: 'ticket' },
+    requires: { order: 'fifo', lease: 'ticket' },
     run: async ({ connect, port, name, ttlMs }) => {
       const dead = await port()
       const locks = await connect()
