@@ -233,6 +233,7 @@ export class Ballot {
   }
 
   #no(votes: Tally, won: boolean): Standing {
+    if (votes.gone.length >= this.#majority) return { state: 'gone' }
     // Too few could say anything at all: that is no "no".
     const answered = votes.yes.size + votes.no.length
     if (won || answered < this.#majority) return { state: 'failed', error: this.noMajority('join a line', votes) }

@@ -29,7 +29,7 @@ export class Entry {
   /** A new ticket for a new try. */
   again(): void {
     this.#tries += 1
-    this.ticket = `${this.request.id}-${this.#tries.toString(36)}`
+    if (this.#tries > 1) this.ticket = `${this.request.id}-${this.#tries.toString(36)}`
     this.silent.clear()
     this.released.clear()
   }

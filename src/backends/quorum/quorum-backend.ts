@@ -180,6 +180,7 @@ export class QuorumBackend implements Backend {
       if (entry.request.line.kind === 'rw') this.#wake(entry)
       return standing
     }
+    if (standing.state === 'gone') this.#forget(entry)
     if (standing.state === 'refused') {
       this.#room.othersSeen(entry, performance.now())
       return this.#notNow(entry)

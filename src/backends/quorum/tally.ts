@@ -10,6 +10,8 @@ export interface Tally {
   readonly uncounted: Node[]
   /** A clear no: refused, or gone. */
   readonly no: Node[]
+  /** Those of them that found a tombstone, or nothing. */
+  readonly gone: Node[]
   /** Failed, or without an answer so far. */
   readonly unknown: Node[]
   readonly errors: Map<Node, string>
@@ -17,7 +19,7 @@ export interface Tally {
 
 /** Counts the votes on ticket number `item`. */
 export function tally(nodes: readonly Node[], answers: Answers<Vote<Standing[]>>, item: number): Tally {
-  const result: Tally = { yes: new Map(), uncounted: [], no: [], unknown: [], errors: new Map() }
+  const result: Tally = { yes: new Map(), uncounted: [], no: [], gone: [], unknown: [], errors: new Map() }
   for (const node of nodes) {
     const vote = answers.get(node)
     if (vote === undefined || vote instanceof Error) {
@@ -34,6 +36,7 @@ export function tally(nodes: readonly Node[], answers: Answers<Vote<Standing[]>>
       result.errors.set(node, standing.error.message)
     } else {
       result.no.push(node)
+      if (standing.state === 'gone') result.gone.push(node)
     }
     if (!vote.counts) result.errors.set(node, `does not count: ${node.unfit ?? 'it was restarted meanwhile'}`)
   }

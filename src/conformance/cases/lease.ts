@@ -130,10 +130,10 @@ export const lease: readonly Case[] = [
   {
     name: 'renew(ttl) sets a longer lease at once',
     requires: { lease: 'ticket' },
-    run: async ({ connect, name, ttlMs }) => {
+    run: async ({ connect, name, ttlMs, guarantees }) => {
       const locks = await connect()
       const held = await locks.lock(name()).acquire({ ttl: ttlMs, renew: false })
-      await held.renew(ttlMs * 60)
+      await held.renew(Math.min(ttlMs * 60, guarantees.maxTtlMs ?? Number.POSITIVE_INFINITY))
       assert.ok(held.remainingMs > ttlMs * 2)
       await held.release()
       await assert.rejects(held.renew(), LockLostError)

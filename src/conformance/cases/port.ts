@@ -6,6 +6,7 @@ import { eventually } from '../wait.js'
 export const portCases: readonly Case[] = [
   {
     name: 'a repeated join keeps its place and its order, and makes no second ticket',
+    requires: { order: 'fifo' },
     run: async ({ port, name }) => {
       const { backend, tag, join, renew, leave } = await port()
       const line = { kind: 'mutex', name: name() } as const
