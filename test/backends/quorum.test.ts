@@ -52,7 +52,7 @@ describe('quorum, alone', () => {
 
   test('a semaphore, a ttl that is too long and a quorum of two are refused with the reason', async () => {
     const locks = await client()
-    await expect(locks.semaphore('s', 2).acquire()).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+    expect(() => locks.semaphore('s', 2)).toThrow(/no semaphore/)
     await expect(locks.lock('long').acquire({ ttl: '2s' })).rejects.toMatchObject({
       code: expect.stringMatching(/UNSUPPORTED|CONFIG/),
     })
@@ -62,7 +62,7 @@ describe('quorum, alone', () => {
 
   test('a server that was just started does not count, and says so', async () => {
     await expect(
-      connect(`redlock://${five.hosts}?maxTtl=1h`).then((locks) => locks.lock('x').tryAcquire()),
+      connect(`redlock://${five.hosts}?maxTtl=1h`).then((locks) => locks.lock('early').tryAcquire()),
     ).rejects.toMatchObject({
       code: 'BACKEND',
       message: expect.stringMatching(/started \d+ s ago and counts only after 3601 s/),
@@ -129,11 +129,10 @@ describe('quorum, alone', () => {
     await Promise.all(clients.splice(0).map((locks) => locks.close()))
     for (const server of five.servers) {
       const raw = new Redis(server.url)
-      const keys = (await raw.keys('*')).sort()
-      expect(
-        keys.every((key) => ['holdfast:\0last', 'holdfast:\0learnt'].includes(key)),
-        keys.join(),
-      ).toBe(true)
+      for (const key of await raw.keys('*')) {
+        // A tombstone (of a join that was broken off, or asked too early) lapses by itself.
+        if (!['holdfast:\0last', 'holdfast:\0learnt'].includes(key)) expect(await raw.pttl(key), key).toBeGreaterThan(0)
+      }
       raw.disconnect()
     }
   })

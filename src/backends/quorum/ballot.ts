@@ -194,7 +194,9 @@ export class Ballot {
     const certain = new Set(votes.flatMap(({ yes, uncounted }) => [...yes.keys(), ...uncounted]))
     const rest = this.#nodes.filter((node) => !certain.has(node) && votes.some(({ unknown }) => unknown.includes(node)))
     for (const node of rest) {
-      const buried = entries.map((entry, i) => (entry.silent.has(node) ? { ...requests[i]!, tombstoneMs: TOMBSTONE_MS } : requests[i]!))
+      const buried = entries.map((entry, i) =>
+        entry.silent.has(node) ? { ...requests[i]!, tombstoneMs: TOMBSTONE_MS } : requests[i]!,
+      )
       node.leave(buried).catch(() => undefined)
     }
     await poll(

@@ -28,6 +28,9 @@ export interface QuorumOptions {
   readonly labels?: readonly string[]
 }
 
+/** How long a server may take to be there before the client starts without it. */
+const OPEN_MS = 2_000
+
 /** A ticket's way through this class: try (join) · held: renew, repair · leave. Waiting is done by asking again. */
 export class QuorumBackend implements Backend {
   readonly name: string = 'quorum'
@@ -62,24 +65,17 @@ export class QuorumBackend implements Backend {
 
   async open(events: BackendEvents): Promise<void> {
     this.#events = events
-    await new Promise<void>((resolve, reject) => {
-      let answered = 0
-      for (const node of this.#nodes) {
-        // Never rejects: a server that cannot be reached is tried again for as long as the client lives.
-        void node.start().then(() => {
-          answered += 1
-          const opened = this.#nodes.filter((one) => one.opened).length
-          const fit = this.#nodes.filter((one) => one.unfit === undefined).length
-          if (fit >= this.#majority) resolve()
-          else if (answered < this.#nodes.length) return
-          else if (opened >= this.#majority) resolve()
-          else reject(this.#ballot.noMajority('open'))
-        })
-      }
-    }).catch(async (error: unknown) => {
-      await this.close()
-      throw error
-    })
+    // Never rejects: a server that cannot be reached is tried again for as long as the client lives.
+    await poll(
+      this.#nodes,
+      OPEN_MS,
+      (node) => node.start(),
+      () => false,
+    )
+    if (this.#nodes.filter((node) => node.opened).length >= this.#majority) return
+    const error = this.#ballot.noMajority('open')
+    await this.close()
+    throw error
   }
 
   async join(requests: readonly JoinRequest[]): Promise<Standing[]> {
@@ -119,7 +115,10 @@ export class QuorumBackend implements Backend {
   }
 
   async leave(tickets: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
-    const results = await this.#ballot.leave(tickets, (id) => this.#entries.get(id))
+    const waited = tickets.map(({ id }) => this.#isWaiting(this.#entries.get(id)))
+    const answers = await this.#ballot.leave(tickets, (id) => this.#entries.get(id))
+    // Who waits stands in this client alone, and nothing of it is on the servers but what a try may have left there.
+    const results = answers.map((answer, i) => (waited[i] ? true : answer))
     for (const [i, { id }] of tickets.entries()) {
       const entry = this.#entries.get(id)
       // Known to be gone, or unknown: core asks again in that case, and finds what was counted so far.
@@ -186,6 +185,10 @@ export class QuorumBackend implements Backend {
       return this.#notNow(entry)
     }
     return standing
+  }
+
+  #isWaiting(entry: Entry | undefined): boolean {
+    return entry !== undefined && entry.request.wait && !entry.held && !entry.left
   }
 
   #notNow(entry: Entry): Standing {

@@ -19,8 +19,13 @@ function merge(copies: readonly TicketView[]): TicketView {
   const left = copies
     .flatMap(({ remainingMs }) => (remainingMs === undefined ? [] : [remainingMs]))
     .sort((a, b) => b - a)
-  const [highest] = [...copies].sort((a, b) => byOrder(b, a))
   // As long as a majority keeps it: the median, as it were.
   const remainingMs = left[Math.floor(copies.length / 2)]
-  return { ...highest!, ...(remainingMs === undefined ? {} : { remainingMs }) }
+  return { ...agreed(copies), ...(remainingMs === undefined ? {} : { remainingMs }) }
+}
+
+/** The copy with the order that most have: one that voted too late to be asked may have another. */
+function agreed(copies: readonly TicketView[]): TicketView {
+  const count = (one: TicketView): number => copies.filter(({ order }) => order === one.order).length
+  return copies.reduce((most, one) => (count(one) > count(most) ? one : most))
 }
