@@ -14,10 +14,17 @@ const raw: Contender = {
   not: { drain: 'waits for nobody', hot: 'waits for nobody' },
   open: async (url) => {
     const db = new Database(`${pathOf(url)}-raw`)
-    for (const pragma of ['page_size = 1024', 'journal_mode = WAL', 'synchronous = NORMAL', 'wal_autocheckpoint = 4000']) {
+    for (const pragma of [
+      'page_size = 1024',
+      'journal_mode = WAL',
+      'synchronous = NORMAL',
+      'wal_autocheckpoint = 4000',
+    ]) {
       db.exec(`PRAGMA ${pragma}`)
     }
-    db.exec('CREATE TABLE IF NOT EXISTS locks (n INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, owner TEXT NOT NULL)')
+    db.exec(
+      'CREATE TABLE IF NOT EXISTS locks (n INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, owner TEXT NOT NULL)',
+    )
     const begin = db.prepare('BEGIN IMMEDIATE')
     const insert = db.prepare('INSERT INTO locks (name, owner) VALUES (?, ?)')
     const commit = db.prepare('COMMIT')
@@ -42,7 +49,7 @@ const properLockfile: Contender = {
   name: 'proper-lockfile',
   role: 'peer',
   open: async (url) => {
-    const { lock } = (await importPeer<ProperLockfile>('proper-lockfile')).default
+    const { default: lockfile } = await importPeer<ProperLockfile>('proper-lockfile')
     const files = new Set<string>()
     // It does not wait by itself: it tries again, here as often as it can be told to without a busy loop.
     const retries = { forever: true, minTimeout: 1, maxTimeout: 5 }
@@ -51,7 +58,7 @@ const properLockfile: Contender = {
         const file = `${pathOf(url)}-${encodeURIComponent(name)}`
         if (!files.has(file)) writeFileSync(file, '')
         files.add(file)
-        return await lock(file, { retries })
+        return await lockfile.lock(file, { retries })
       },
       close: async () => {},
     }

@@ -67,8 +67,8 @@ afterEach(async () => {
 })
 
 async function start(options: { uid?: number; through?: readonly string[] } = {}): Promise<ChildProcess> {
-  const [command = '', ...args] = [...(options.through ?? []), process.execPath, '--input-type=module', '-e', CHILD]
-  const child = spawn(command, args, {
+  const words = [...(options.through ?? []), process.execPath, '--input-type=module', '-e', CHILD]
+  const child = spawn(words[0]!, words.slice(1), {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     env: { ...process.env, DIST },
     ...(options.uid === undefined ? undefined : { uid: options.uid, gid: options.uid }),

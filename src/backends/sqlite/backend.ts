@@ -10,19 +10,17 @@ import type {
   Standing,
 } from '../../core/backend.js'
 import { BackendError } from '../../core/errors.js'
-import { lineText } from '../../core/line.js'
-import { isDuplicate } from './failures.js'
 import { LockFile } from './file.js'
 import { GUARANTEES } from './guarantees.js'
-import { type Card, holderText, isAsOnCard, isPlain } from './holder.js'
+import { type Card, holderText } from './holder.js'
 import { Inbox } from './inbox.js'
 import { joinAll, type Outcome } from './join.js'
 import { leaveAll, renewAll } from './keep.js'
 import { Ledger } from './ledger.js'
 import { listNames, viewName } from './look.js'
-import { CLOCK, now } from './process.js'
 import { Sweeper } from './sweeper.js'
 import type { Ticket } from './ticket.js'
+import { joinFree, leaveAlone, renewFirst } from './usual.js'
 
 /** A dead holder is noticed within this by the first who waits, within twice this by the second, and so on. */
 const LOOK_MS = 200
@@ -56,27 +54,32 @@ export class SqliteBackend implements Backend {
   }
 
   async join(requests: readonly JoinRequest[]): Promise<Standing[]> {
+    const { file } = this.#parts()
     const card = await this.#cardOf(requests[0]?.holder)
     return await this.#write('standing in line', card, (ledger) => {
-      const order = this.#joinFree(requests, card)
+      const order = joinFree(file.sql, requests, card)
       if (order === undefined) return joinAll(requests, ledger(), card)
       return requests.map((request, i) => ({ state: 'granted', order: BigInt(order + i), ttlMs: request.ttlMs }))
     })
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<Standing[]> {
+    const { file } = this.#parts()
     const card = await this.#cardOf(requests.find((request) => request.nextHolder !== undefined)?.nextHolder)
     return await this.#write('renewing', card, (ledger) => {
-      if (!this.#renewFirst(requests)) return renewAll(requests, ledger(), card)
+      if (!renewFirst(file.sql, requests)) return renewAll(requests, ledger(), card)
       return requests.map(({ order, ttlMs }) => ({ state: 'granted', order: order!, ttlMs }))
     })
   }
 
   async leave(requests: readonly LeaveRequest[]): Promise<boolean[]> {
     const { file, inbox } = this.#parts()
-    if (await this.#leaveAlone(requests)) return requests.map(() => true)
     const card = await this.#cardOf(undefined)
-    const { answers, mail } = await file.write('leaving', () => {
+    // Of several, some may have company: then none must have left, and it is done again with more care.
+    const alone = (): boolean => leaveAlone(file.sql, requests)
+    if (requests.length > 1 && (await file.transactionIf('leaving', alone))) return requests.map(() => true)
+    const { answers, mail } = await file.transaction('leaving', () => {
+      if (requests.length === 1 && alone()) return { answers: [true], mail: [] }
       const ledger = new Ledger(file.sql, card)
       const answers = leaveAll(requests, ledger)
       ledger.settle(new Set())
@@ -91,8 +94,8 @@ export class SqliteBackend implements Backend {
     return await viewName(this.#parts().file, name)
   }
 
-  names(prefix: string): AsyncIterable<string> {
-    return listNames(this.#parts().file, prefix)
+  async *names(prefix: string): AsyncIterable<string> {
+    yield* listNames(this.#parts().file, prefix)
   }
 
   async close(): Promise<void> {
@@ -102,7 +105,7 @@ export class SqliteBackend implements Backend {
     this.#inbox?.close()
     if (file === undefined) return
     try {
-      if (card !== undefined) await file.write('closing', () => file.sql.forget.run([card.key]))
+      if (card !== undefined) await file.transaction('closing', () => file.sql.forget.run([card.key]))
     } catch (error) {
       // Whoever sweeps next does it; closing must not fail for it.
       if (!(error instanceof BackendError)) throw error
@@ -133,71 +136,13 @@ export class SqliteBackend implements Backend {
       this.#card = { key: Number(lastInsertRowid), inbox: inbox.name, holder: usual }
       return this.#card
     }
-    return await file.write('entering', enter)
-  }
-
-  /** The order of the first, when all of them are alike and for lines that nobody stands in; they stand there now. */
-  #joinFree(requests: readonly JoinRequest[], card: Card): number | undefined {
-    const { file } = this.#parts()
-    const [first] = requests
-    if (first === undefined) return undefined
-    const { weight, capacity, ttlMs } = first
-    const lines = new Set<string>()
-    const items: string[] = []
-    for (const request of requests) {
-      if (request.weight !== weight || request.capacity !== capacity || request.ttlMs !== ttlMs) return undefined
-      if (request.group !== undefined || !isAsOnCard(request.holder, card) || !isPlain(request.holder)) return undefined
-      const line = lineText(request.line)
-      lines.add(line)
-      items.push(`${request.id} ${line}`)
-    }
-    if (lines.size < items.length || weight > capacity) return undefined
-    const values = [JSON.stringify(items), now(), CLOCK, card.key, weight, capacity, ttlMs]
-    try {
-      const { changes, lastInsertRowid } = file.sql.joinFree.run(values)
-      // Else those that did get in are found standing by what follows, as a repeated join would be.
-      return changes === items.length ? Number(lastInsertRowid) - items.length + 1 : undefined
-    } catch (error) {
-      // An id that stands already, and nothing was done: what follows answers for each by itself.
-      if (isDuplicate(error)) return undefined
-      throw error
-    }
-  }
-
-  /** True when all of them are alike and stand first in their lines; they are renewed. */
-  #renewFirst(requests: readonly RenewRequest[]): boolean {
-    const { file } = this.#parts()
-    const ttlMs = requests[0]?.ttlMs
-    const items: Record<string, string> = {}
-    for (const request of requests) {
-      const { order, id, handle, nextHandle, nextHolder } = request
-      if (order === undefined || request.ttlMs !== ttlMs || handle !== id) return false
-      if (nextHandle !== undefined || nextHolder !== undefined) return false
-      items[String(order)] = id
-    }
-    const { changes } = file.sql.renewFirst.run([JSON.stringify(items), now(), CLOCK, ttlMs])
-    return changes === requests.length
-  }
-
-  /** True when all of them stood alone in their lines, so that there is nobody to tell; they have left. */
-  async #leaveAlone(requests: readonly LeaveRequest[]): Promise<boolean> {
-    const { file } = this.#parts()
-    const items: Record<string, string> = {}
-    for (const { order, id, handle, keepMs, tombstoneMs } of requests) {
-      if (order === undefined || handle !== id || keepMs > 0 || tombstoneMs > 0) return false
-      items[String(order)] = id
-    }
-    const json = JSON.stringify(items)
-    // Some may have company: then none must have left.
-    return await file.writeIf('leaving', () => {
-      return file.sql.leaveAlone.run([json, now(), CLOCK]).changes === requests.length
-    })
+    return await file.transaction('entering', enter)
   }
 
   /** Decides and writes in one transaction, and delivers the mail that follows from it. */
   async #write(doing: string, card: Card, decide: (ledger: () => Ledger) => Outcome[]): Promise<Standing[]> {
     const { file, inbox } = this.#parts()
-    const { standings, mail } = await file.write(doing, () => {
+    const { standings, mail } = await file.transaction(doing, () => {
       let ledger: Ledger | undefined
       const outcomes = decide(() => (ledger = new Ledger(file.sql, card)))
       if (ledger === undefined) return { standings: outcomes as Standing[], mail: [] }
