@@ -27,7 +27,7 @@ const OPENERS: Record<string, () => Promise<Opener>> = {
  * a SQLite file in the user's state directory.
  */
 export async function connect(url?: string, options: HoldfastOptions = {}): Promise<Holdfast> {
-  const client = new Holdfast(await openBackend(url ?? process.env['HOLDFAST_URL'] ?? defaultUrl()), options)
+  const client = new Holdfast(await openBackend(url ?? (process.env['HOLDFAST_URL'] || defaultUrl())), options)
   await client.ready()
   return client
 }
