@@ -15,7 +15,10 @@ export function joinItem(request: JoinRequest, before: JoinRequest | undefined, 
   const times = `${whole(request.ttlMs)} ${whole(request.waitTtlMs)}`
   const where = `${floor ?? '-'} ${group === undefined ? '-' : encodeURIComponent(group)}`
   const dropped = drop.length === 0 ? '-' : drop.join(',')
-  const json = before?.holder === holder ? '' : holderText(holder)
+  // In this order: the text of the one before is mostly the one at hand already.
+  const earlier = before === undefined ? undefined : holderText(before.holder)
+  const text = holderText(holder)
+  const json = text === earlier ? '' : text
   return `${letter(line.kind)} ${wait ? 'w' : '-'} ${times} ${where} ${id} ${weight} ${capacity} ${dropped} ${json}`
 }
 

@@ -81,11 +81,11 @@ export class ScriptCaller {
     call: ScriptCall<Request>,
   ): Promise<string[]> {
     const first = keys[0]!
-    const rest = [String(1 + 4 * keys.length), this.#keys.last(first.slot)]
-    for (const { main, order, lease, tickets } of keys) rest.push(main, order, lease, tickets)
-    if (call.first !== undefined) rest.push(call.first)
-    for (const [i, request] of requests.entries()) rest.push(call.item(request, requests[i - 1]))
-    const [reply, copied] = await this.#evaluate(call, rest, first.main)
+    const command = ['EVALSHA', call.script.sha, String(1 + 4 * keys.length), this.#keys.last(first.slot)]
+    for (const { main, order, lease, tickets } of keys) command.push(main, order, lease, tickets)
+    if (call.first !== undefined) command.push(call.first)
+    for (let i = 0; i < requests.length; i += 1) command.push(call.item(requests[i]!, requests[i - 1]))
+    const [reply, copied] = await this.#evaluate(call, command, first.main)
     if (typeof reply === 'string') return [copied ? reply : `?${reply}`]
     const answers = reply as string[]
     if (answers.length > requests.length) {
@@ -95,15 +95,15 @@ export class ScriptCaller {
     return copied ? answers : answers.map((answer) => `?${answer}`)
   }
 
-  async #evaluate<Request>(call: ScriptCall<Request>, rest: string[], key: string): Promise<[unknown, boolean]> {
+  async #evaluate<Request>(call: ScriptCall<Request>, command: string[], key: string): Promise<[unknown, boolean]> {
     try {
-      return await send(call, ['EVALSHA', call.script.sha, ...rest], key)
+      return await send(call, command, key)
     } catch (error) {
       if (!isNoScript(error)) throw failure(error, call.doing)
     }
     // The server was restarted, or its scripts were flushed: the text loads it again.
     try {
-      return await send(call, ['EVAL', call.script.text, ...rest], key)
+      return await send(call, ['EVAL', call.script.text, ...command.slice(2)], key)
     } catch (error) {
       throw failure(error, call.doing)
     }
