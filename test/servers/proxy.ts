@@ -1,0 +1,171 @@
+import { createServer, connect, type Server as NetServer, type Socket } from 'node:net'
+import type { AddressInfo } from 'node:net'
+
+/**
+ * What a direction does with the bytes that come:
+ * - pass: hands them on, after `delayMs`;
+ * - drop: takes them and forgets them, the connection stays (a lost request or reply);
+ * - halve: hands the first half of what comes next on, then breaks the connection;
+ * - cut: breaks the connection as soon as something comes.
+ */
+export type Fault = 'pass' | 'drop' | 'halve' | 'cut'
+
+export interface ProxyWay {
+  fault: Fault
+  delayMs: number
+  /** What came so far. */
+  bytes: number
+  chunks: number
+}
+
+/** A TCP proxy before a server, that breaks what the test tells it to. */
+export interface Proxy {
+  readonly port: number
+  readonly host: string
+  /** Client to server. */
+  readonly requests: ProxyWay
+  /** Server to client. */
+  readonly replies: ProxyWay
+  /** The connections that are open now, and how many there ever were. */
+  readonly open: number
+  readonly accepted: number
+  /** Neither way lets anything through, and new connections are taken but lead nowhere. */
+  blackhole(): void
+  /** Takes no new connections (they are refused), and breaks those there are. */
+  refuse(): Promise<void>
+  /** Breaks all connections; new ones are fine. */
+  cutNow(): void
+  /** Everything passes again, at once, for new and old connections. */
+  heal(): Promise<void>
+  /**
+   * Resolves when bytes next come this way (and, with `match`, when they hold that text): the moment to act on.
+   */
+  next(way: 'requests' | 'replies', match?: string): Promise<void>
+  stop(): Promise<void>
+}
+
+interface Watcher {
+  readonly way: 'requests' | 'replies'
+  readonly match: string | undefined
+  readonly resolve: () => void
+}
+
+/** Starts a proxy on a free port that leads to `port` (or host and port). */
+export async function startProxy(target: { readonly port: number; readonly host?: string }): Promise<Proxy> {
+  const proxy = new TcpProxy(target.port, target.host ?? '127.0.0.1')
+  await proxy.listen()
+  return proxy
+}
+
+class TcpProxy implements Proxy {
+  readonly host = '127.0.0.1'
+  readonly requests: ProxyWay = { fault: 'pass', delayMs: 0, bytes: 0, chunks: 0 }
+  readonly replies: ProxyWay = { fault: 'pass', delayMs: 0, bytes: 0, chunks: 0 }
+  readonly #target: { port: number; host: string }
+  readonly #sockets = new Set<Socket>()
+  #watchers: Watcher[] = []
+  #server: NetServer | undefined
+  port = 0
+  accepted = 0
+  #open = 0
+
+  constructor(port: number, host: string) {
+    this.#target = { port, host }
+  }
+
+  get open(): number {
+    return this.#open
+  }
+
+  async listen(): Promise<void> {
+    if (this.#server !== undefined) return
+    const server = createServer((client) => this.#accept(client))
+    this.#server = server
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject)
+      server.listen(this.port, this.host, resolve)
+    })
+    this.port = (server.address() as AddressInfo).port
+    server.unref()
+  }
+
+  blackhole(): void {
+    this.requests.fault = 'drop'
+    this.replies.fault = 'drop'
+  }
+
+  async refuse(): Promise<void> {
+    const server = this.#server
+    this.#server = undefined
+    const closed = new Promise((resolve) => (server === undefined ? resolve(undefined) : server.close(resolve)))
+    this.cutNow()
+    await closed
+  }
+
+  cutNow(): void {
+    for (const socket of this.#sockets) socket.destroy()
+  }
+
+  async heal(): Promise<void> {
+    for (const way of [this.requests, this.replies]) {
+      way.fault = 'pass'
+      way.delayMs = 0
+    }
+    await this.listen()
+  }
+
+  next(way: 'requests' | 'replies', match?: string): Promise<void> {
+    return new Promise((resolve) => this.#watchers.push({ way, match, resolve }))
+  }
+
+  async stop(): Promise<void> {
+    await this.refuse()
+  }
+
+  #accept(client: Socket): void {
+    this.accepted += 1
+    this.#open += 1
+    const server = connect(this.#target)
+    for (const [from, to] of [
+      [client, server],
+      [server, client],
+    ] as const) {
+      from.setNoDelay(true)
+      this.#sockets.add(from)
+      // Broken connections are what a proxy of faults is for; 'close' follows.
+      from.on('error', () => from.destroy())
+      from.on('close', () => {
+        this.#sockets.delete(from)
+        to.destroy()
+      })
+    }
+    client.once('close', () => (this.#open -= 1))
+    client.on('data', (chunk) => this.#carry('requests', chunk, client, server))
+    server.on('data', (chunk) => this.#carry('replies', chunk, server, client))
+  }
+
+  #carry(name: 'requests' | 'replies', chunk: Buffer, from: Socket, to: Socket): void {
+    const way = this[name]
+    way.bytes += chunk.length
+    way.chunks += 1
+    const { fault, delayMs } = way
+    if (fault === 'pass') {
+      if (delayMs === 0) to.write(chunk)
+      else setTimeout(() => to.destroyed || to.write(chunk), delayMs)
+    } else if (fault === 'halve') {
+      to.write(chunk.subarray(0, Math.floor(chunk.length / 2)), () => from.destroy())
+    } else if (fault === 'cut') {
+      from.destroy()
+    }
+    // After the fault was applied: who waits for this may change the fault for what comes next.
+    this.#tell(name, chunk)
+  }
+
+  #tell(name: 'requests' | 'replies', chunk: Buffer): void {
+    const due = this.#watchers.filter(
+      ({ way, match }) => way === name && (match === undefined || chunk.includes(match)),
+    )
+    this.#watchers = this.#watchers.filter((watcher) => !due.includes(watcher))
+    for (const { resolve } of due) resolve()
+  }
+}
