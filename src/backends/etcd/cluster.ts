@@ -58,11 +58,7 @@ export class Cluster {
   }
 
   /** A stream to the member that is in use; ends with the connection. */
-  async stream(
-    path: string,
-    message: (reader: Reader) => void,
-    ended: (error: Error) => void,
-  ): Promise<MessageStream> {
+  async stream(path: string, message: (reader: Reader) => void, ended: (error: Error) => void): Promise<MessageStream> {
     const connection = await this.#usable()
     return connection.stream(path, this.#token, message, ended)
   }

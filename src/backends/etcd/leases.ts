@@ -4,6 +4,8 @@ import { leaseGrantRequest, leaseRequest, readLease } from './messages.js'
 /** An etcd lease of this client: all of its tickets of one ttl hang on it. */
 export interface Lease {
   readonly id: bigint
+  /** What was asked for. */
+  readonly seconds: number
   /** What the server grants, which may be more than was asked for. */
   readonly ttlMs: number
   /** Until then, by our monotonic clock, the cluster surely keeps it. */
@@ -60,7 +62,12 @@ export class Leases {
     const sentAt = performance.now()
     const message = leaseGrantRequest(seconds)
     const { id, ttl } = await this.#cluster.call('/etcdserverpb.Lease/LeaseGrant', message, readLease)
-    return { id, ttlMs: ttl * 1_000, untilMs: sentAt + ttl * 1_000, gone: false }
+    return { id, seconds, ttlMs: ttl * 1_000, untilMs: sentAt + ttl * 1_000, gone: false }
+  }
+
+  /** Whether a ticket of that ttl may go on hanging on this lease. */
+  fits(lease: Lease, ttlMs: number): boolean {
+    return lease.seconds === wholeSeconds(ttlMs)
   }
 
   /** Whether so much of the lease has run off that a call that uses it should also keep it alive. */

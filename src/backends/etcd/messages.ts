@@ -80,7 +80,8 @@ export interface WatchAnswer {
   /** Above 0: the watch asked for a past that the server has forgotten. */
   readonly compactRevision: bigint
   readonly reason: string
-  readonly changes: number
+  /** What was put or deleted; a deleted key has no value. */
+  readonly changes: readonly KeyValue[]
 }
 
 const TARGETS = { version: 0, create: 1, mod: 2, lease: 4 } as const
@@ -254,17 +255,25 @@ export function readToken(reader: Reader): string {
 }
 
 export function readWatch(reader: Reader): WatchAnswer {
-  const answer = { watchId: 0, canceled: false, compactRevision: 0n, reason: '', changes: 0 }
+  const changes: KeyValue[] = []
+  const answer = { watchId: 0, canceled: false, compactRevision: 0n, reason: '', changes }
   for (let field = reader.next(); field !== 0; field = reader.next()) {
     // A watch that the server could not make is answered with the id -1.
     if (field === 2) answer.watchId = Number(reader.big())
     else if (field === 4) answer.canceled = reader.number() === 1
     else if (field === 5) answer.compactRevision = reader.big()
     else if (field === 6) answer.reason = reader.text()
-    else if (field === 11) {
-      answer.changes += 1
-      reader.skip()
-    } else reader.skip()
+    else if (field === 11) changes.push(readChange(reader.message()))
+    else reader.skip()
   }
   return answer
+}
+
+function readChange(reader: Reader): KeyValue {
+  let kv: KeyValue = { key: '', create: 0n, mod: 0n, value: '', lease: 0n }
+  for (let field = reader.next(); field !== 0; field = reader.next()) {
+    if (field === 2) kv = readKeyValue(reader.message())
+    else reader.skip()
+  }
+  return kv
 }

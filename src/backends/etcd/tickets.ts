@@ -50,7 +50,17 @@ export class Tickets {
     if (known !== undefined) return known
     const { line, id, weight, capacity } = request
     const untilMs = Number.POSITIVE_INFINITY
-    const ticket: Ticket = { line, id, key, weight, capacity, handle: id, granted: false, ahead: 0, untilMs }
+    const ticket: Ticket = {
+      line,
+      id,
+      key,
+      weight,
+      capacity,
+      handle: id,
+      granted: false,
+      ahead: Number.POSITIVE_INFINITY,
+      untilMs,
+    }
     this.#byId.set(id, ticket)
     return ticket
   }
