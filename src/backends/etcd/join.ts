@@ -21,6 +21,16 @@ interface Joining {
   fitsAt?: bigint
 }
 
+type Standings = Map<JoinRequest, Standing>
+
+/** What the parts of one call share. */
+interface Call {
+  readonly sentAt: number
+  readonly standings: Standings
+  /** What begins when core has the answers. */
+  readonly later: (() => void)[]
+}
+
 const DOING = 'joining a line'
 
 /** How often a try for a semaphore looks again because somebody joined between the look and the put. */
@@ -29,7 +39,13 @@ const MOST_LOOKS = 10
 /** Stands in line for each request. */
 export async function join(store: Store, requests: readonly JoinRequest[]): Promise<Standing[]> {
   const sentAt = performance.now()
-  const standings = new Map<JoinRequest, Standing>()
+  const standings: Standings = new Map()
+  const later: (() => void)[] = []
+  // Before anything is awaited: a leave that overtakes its join must know which key to bury.
+  for (const request of requests) {
+    const { line, id, weight, capacity } = request
+    store.tickets.take(request, store.keys.ticket(line, id, weight, capacity))
+  }
   const singles = requests.filter((request) => request.group === undefined)
   const groups = new Map<string, JoinRequest[]>()
   for (const request of requests) {
@@ -39,9 +55,10 @@ export async function join(store: Store, requests: readonly JoinRequest[]): Prom
     groups.set(request.group, group)
   }
   await Promise.all([
-    joinSingles(store, singles, sentAt, standings),
+    joinSingles(store, singles, { sentAt, standings, later }),
     ...[...groups.values()].map((group) => joinGroup(store, group, sentAt, standings)),
   ])
+  if (later.length > 0) setImmediate(() => later.forEach((watch) => watch()))
   return requests.map((request) => standings.get(request) ?? failed(DOING, new Error('no answer')))
 }
 
@@ -49,12 +66,7 @@ export async function join(store: Store, requests: readonly JoinRequest[]): Prom
  * Keys that are created in one Txn share their create revision, so no two tickets of a line go into one:
  * the first of each line together, then the second ones, in the order in which they were asked for.
  */
-async function joinSingles(
-  store: Store,
-  requests: readonly JoinRequest[],
-  sentAt: number,
-  standings: Map<JoinRequest, Standing>,
-): Promise<void> {
+async function joinSingles(store: Store, requests: readonly JoinRequest[], call: Call): Promise<void> {
   const depth = new Map<string, number>()
   const waves: JoinRequest[][] = []
   for (const request of requests) {
@@ -63,16 +75,11 @@ async function joinSingles(
     depth.set(line, wave + 1)
     ;(waves[wave] ??= []).push(request)
   }
-  for (const wave of waves) await joinWave(store, wave, sentAt, standings, 1)
+  for (const wave of waves) await joinWave(store, wave, call, 1)
 }
 
-async function joinWave(
-  store: Store,
-  requests: readonly JoinRequest[],
-  sentAt: number,
-  standings: Map<JoinRequest, Standing>,
-  retries: number,
-): Promise<void> {
+async function joinWave(store: Store, requests: readonly JoinRequest[], call: Call, retries: number): Promise<void> {
+  const { standings } = call
   const items = await prepare(store, requests, standings)
   const [steps, beats] = await Promise.all([
     runSteps(
@@ -97,45 +104,36 @@ async function joinWave(
     // Where a keep-alive failed, what is left of the lease is what the answer says.
     settle(store, beats, item.hold, step.header.term)
     if (item.wait !== undefined) settle(store, beats, item.wait, step.header.term)
-    standings.set(item.request, await take(store, item, step, sentAt))
+    standings.set(item.request, await take(store, item, step, call))
   }
-  if (stale.length > 0) await joinStale(store, stale, sentAt, standings)
+  if (stale.length > 0) await joinStale(store, stale, call)
 }
 
 /** A lease had ended before its time: find out which, and put these tickets under new ones. */
-async function joinStale(
-  store: Store,
-  items: readonly Joining[],
-  sentAt: number,
-  standings: Map<JoinRequest, Standing>,
-): Promise<void> {
+async function joinStale(store: Store, items: readonly Joining[], call: Call): Promise<void> {
   const leases = new Set(items.flatMap(({ hold, wait }) => (wait === undefined ? [hold] : [hold, wait])))
   await Promise.allSettled([...leases].map((lease) => store.leases.keepAlive(lease)))
   await joinWave(
     store,
     items.map(({ request }) => request),
-    sentAt,
-    standings,
+    call,
     0,
   )
 }
 
 /** Finds the leases and the tickets; what cannot even have that is answered. */
-async function prepare(
-  store: Store,
-  requests: readonly JoinRequest[],
-  standings: Map<JoinRequest, Standing>,
-): Promise<Joining[]> {
+async function prepare(store: Store, requests: readonly JoinRequest[], standings: Standings): Promise<Joining[]> {
   const items = await Promise.all(
     requests.map(async (request): Promise<Joining | undefined> => {
+      const key = store.keys.ticket(request.line, request.id, request.weight, request.capacity)
+      const ticket = store.tickets.take(request, key)
       try {
         if (request.takeover) await dropEarlier(store, request)
         const [hold, wait] = await Promise.all([
           store.leases.get(request.ttlMs),
           request.wait ? store.leases.get(request.waitTtlMs) : undefined,
         ])
-        const key = store.keys.ticket(request.line, request.id, request.weight, request.capacity)
-        return { request, hold, wait, ticket: store.tickets.take(request, key) }
+        return { request, hold, wait, ticket }
       } catch (error) {
         standings.set(request, failed(DOING, error))
         return undefined
@@ -184,7 +182,8 @@ function joinStep(store: Store, item: Joining): Txn {
   }
 }
 
-async function take(store: Store, item: Joining, step: Step, sentAt: number): Promise<Standing> {
+async function take(store: Store, item: Joining, step: Step, call: Call): Promise<Standing> {
+  const { sentAt } = call
   const { ticket, hold, wait } = item
   const { txn, header } = step
   if (txn.succeeded) {
@@ -193,7 +192,7 @@ async function take(store: Store, item: Joining, step: Step, sentAt: number): Pr
     store.tickets.hang(ticket, hold)
     return granted(header.revision, hold, sentAt)
   }
-  if (wait === undefined) return await takeRefusal(store, item, step, sentAt)
+  if (wait === undefined) return await takeRefusal(store, item, step, call)
   const inner = txn.responses[0]?.txn
   if (inner?.succeeded !== true) return await takeStanding(store, item, inner, sentAt)
   ticket.create = header.revision
@@ -204,10 +203,10 @@ async function take(store: Store, item: Joining, step: Step, sentAt: number): Pr
     return await renewed(store, item, sentAt)
   }
   ticket.ahead = place.ahead
-  // Core counts a grant that it is told of from when it asked, with the whole waiting ttl; so tell only if that is true.
-  if (wait.untilMs - sentAt >= Math.min(item.request.waitTtlMs, wait.ttlMs) * 0.995) {
-    store.rechecks.watch(ticket, place.watch, header.revision)
-  }
+  // Until it has this answer, core counts a grant that it is told of from when it asked, with the whole waiting ttl.
+  const watch = (): void => store.rechecks.watch(ticket, place.watch, header.revision)
+  if (wait.untilMs - sentAt >= item.request.waitTtlMs) watch()
+  else call.later.push(watch)
   return waiting(place.ahead, wait, sentAt)
 }
 
@@ -225,13 +224,13 @@ async function takeStanding(
   return { state: 'gone' }
 }
 
-async function takeRefusal(store: Store, item: Joining, step: Step, sentAt: number): Promise<Standing> {
+async function takeRefusal(store: Store, item: Joining, step: Step, call: Call): Promise<Standing> {
   let { txn, header } = step
   for (let looks = 0; looks < MOST_LOOKS; looks += 1) {
-    if (txn.succeeded) return await take(store, item, { txn, header }, sentAt)
+    if (txn.succeeded) return await take(store, item, { txn, header }, call)
     const [own, tombstone, ...reads] = txn.responses
     if (own?.range?.kvs[0] !== undefined || (tombstone?.range?.count ?? 0) > 0) {
-      return await takeStanding(store, item, txn, sentAt)
+      return await takeStanding(store, item, txn, call.sentAt)
     }
     if (!placeFrom(store.keys, item.ticket, reads).granted) break
     // A semaphore with tickets, and room: put it there, provided that nobody came since.

@@ -88,6 +88,8 @@ async function takeLeave(store: Store, request: LeaveRequest, ticket: Ticket, st
 /** Reads the ticket first: another's (an eviction), one that is kept for a while, or one that changed unseen. */
 async function leaveSlowly(store: Store, request: LeaveRequest, withTombstone = true): Promise<Outcome> {
   const tombstone = withTombstone ? await bury(store, request) : []
+  // First the tombstone, then the look: a join that arrives between the two is buried, one from before is seen.
+  if (tombstone.length > 0) await runTxn(store, { compare: [], success: tombstone, failure: [] })
   for (let looks = 0; looks < MOST_LOOKS; looks += 1) {
     const found = await findTicket(store, request)
     const note = found === undefined ? undefined : readNote(found)
@@ -99,14 +101,13 @@ async function leaveSlowly(store: Store, request: LeaveRequest, withTombstone = 
       found.create !== order ||
       (note?.left === true && request.handle !== undefined)
     ) {
-      if (tombstone.length > 0) await runTxn(store, { compare: [], success: tombstone, failure: [] })
       forget(store, request)
       return false
     }
     const ops = await departure(store, request, found, note, withTombstone)
     const { succeeded } = await runTxn(store, {
       compare: [{ key: found.key, target: 'mod', is: '=', value: found.mod }],
-      success: [...ops, ...tombstone],
+      success: ops,
       failure: [],
     })
     if (!succeeded) continue

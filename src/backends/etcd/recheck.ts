@@ -13,6 +13,8 @@ export class Rechecks {
 
   /** Watches what keeps the ticket waiting, from the revision after the one that was read. */
   watch(ticket: Ticket, on: WatchOn, readRevision: bigint): void {
+    // It may have left while it was read where it stands.
+    if (ticket.granted || this.#store.tickets.get(ticket.id) !== ticket) return
     ticket.unwatch?.()
     ticket.unwatch = this.#store.watches.once(on, readRevision + 1n, () => {
       ticket.unwatch = undefined
