@@ -13,6 +13,7 @@ interface Opener {
 const OPENERS: Record<string, () => Promise<Opener>> = {
   'memory:': () => import('./connect/memory.js'),
   'etcd:': () => import('./connect/etcd.js'),
+  'sqlite:': () => import('./connect/sqlite.js'),
 }
 
 /**

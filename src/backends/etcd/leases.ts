@@ -89,7 +89,7 @@ export class Leases {
    * Believes a keep-alive, when the cluster vouches for the member that answered it.
    *
    * A leader that was stopped answers the keep-alives that it finds in its sockets when it wakes, before it
-   * learns that it leads no more (etcd checks this only since 3.4.29 and 3.5.11):
+   * learns that it leads no more (3.4 asks nobody else whether it does):
    *
    *     0 s   the leader of term 2 is stopped; a new one (term 3) starts all leases anew
    *     15 s  we send a keep-alive to the old one
