@@ -2,7 +2,7 @@ import type { RenewRequest, Standing, TicketRef } from '../../core/backend.js'
 import { placeFrom, placeReads } from './grant.js'
 import type { KeyValue, Op } from './messages.js'
 import { failed, granted, runReads, runTxn, type Store, waiting } from './store.js'
-import { noteText, readNote, type Ticket } from './tickets.js'
+import { readNote, type Ticket, ticketText } from './tickets.js'
 
 /** How often the key may change between the look and the step before that is called a failure. */
 const MOST_LOOKS = 5
@@ -25,6 +25,7 @@ export async function claim(store: Store, request: RenewRequest, sentAt: number)
       key: found.key,
       weight: note.weight,
       capacity: note.capacity,
+      holder: nextHolder ?? note.holder,
       handle: nextHandle ?? handle,
       create: found.create,
       granted: false,
@@ -34,7 +35,7 @@ export async function claim(store: Store, request: RenewRequest, sentAt: number)
     const [reading] = await runReads(store, [placeReads(store.keys, ticket, found.create)])
     const place = placeFrom(store.keys, ticket, reading?.responses ?? [])
     const lease = await store.leases.get(place.granted ? request.ttlMs : request.waitTtlMs)
-    const value = noteText({ ...note, handle: ticket.handle, holder: nextHolder ?? note.holder })
+    const value = ticketText(ticket, place.granted)
     const { succeeded, header } = await runTxn(store, {
       compare: [{ key: found.key, target: 'mod', is: '=', value: found.mod }],
       success: [{ op: 'put', key: found.key, value, lease: lease.id }],
@@ -49,8 +50,7 @@ export async function claim(store: Store, request: RenewRequest, sentAt: number)
       ticket.granted = true
       return granted(found.create, lease, sentAt)
     }
-    ticket.ahead = place.ahead
-    store.rechecks.watch(ticket, place.watch, reading?.header.revision ?? header.revision)
+    store.rechecks.watch(ticket, place, reading?.header.revision ?? header.revision)
     return waiting(place.ahead, lease, sentAt)
   }
   return failed('renewing', new Error('the ticket changes all the time'))

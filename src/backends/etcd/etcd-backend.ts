@@ -131,6 +131,10 @@ export class EtcdBackend implements Backend, Store {
   /** Connection or watches are gone: every ticket renews now, which connects again and watches again. */
   #broken(): void {
     this.#inboxes.clear()
+    for (const ticket of this.tickets.all()) {
+      ticket.unwatch = undefined
+      ticket.behind = undefined
+    }
     if (!this.#closed && this.tickets.size > 0) this.events.unsure()
   }
 

@@ -4,12 +4,18 @@
  */
 import { grantedCount, type LineKey } from '../../core/line.js'
 import { type Keys, type Stretch, weightOf } from './keys.js'
-import type { Compare, OpAnswer, RangeAnswer, RangeOp } from './messages.js'
+import type { Compare, KeyValue, OpAnswer, RangeAnswer, RangeOp } from './messages.js'
 
 /** Where a ticket stands, and what to wait for when it waits. */
-export type Place =
-  | { readonly granted: true }
-  | { readonly granted: false; readonly ahead: number; readonly watch: WatchOn }
+export type Place = { readonly granted: true } | Waiting
+
+export interface Waiting {
+  readonly granted: false
+  readonly ahead: number
+  readonly watch: WatchOn
+  /** As long as this key is unchanged it waits. Undefined where more than one key matters. */
+  readonly behind?: Pick<KeyValue, 'key' | 'mod'>
+}
 
 export interface WatchOn {
   readonly key: string
@@ -76,7 +82,7 @@ export function placeFrom(keys: Keys, ticket: Asking, answers: readonly OpAnswer
   const last = newest.kvs[0]
   if (last === undefined) return { granted: true }
   if (ticket.line.kind !== 'semaphore') {
-    return { granted: false, ahead: newest.count, watch: { key: last.key, deletesOnly: true } }
+    return { granted: false, ahead: newest.count, watch: { key: last.key, deletesOnly: true }, behind: last }
   }
   const oldest = others(ticket, answers[1]?.range)
   const seen = oldest.kvs.map((kv) => weightOf(kv.key))
@@ -89,7 +95,18 @@ export function placeFrom(keys: Keys, ticket: Asking, answers: readonly OpAnswer
     return { granted: false, ahead: oldest.kvs.length, watch: { key, rangeEnd: end, deletesOnly: true } }
   }
   // All others wait to become the first: the one before leaves, or is granted and put under its hold's lease.
-  return { granted: false, ahead: newest.count, watch: { key: last.key, deletesOnly: false } }
+  // Near the head a renewal looks by itself: the one before may be granted and not have been put yet.
+  const watch = { key: last.key, deletesOnly: false }
+  return { granted: false, ahead: newest.count, watch, ...(seesAll ? {} : { behind: last }) }
+}
+
+/**
+ * Whether the end of this key, the one that the ticket waited for, grants it at once. It does where it was alone at
+ * the head of the line, a mutex or a writer that was granted: nobody stood before it, and nobody between.
+ */
+export function endGrants(keys: Keys, ticket: Asking, ended: KeyValue, wasGranted: boolean): boolean {
+  if (!wasGranted || ticket.line.kind === 'semaphore') return false
+  return ticket.line.kind === 'mutex' || ended.key.startsWith(keys.writers(ticket.line).key)
 }
 
 /** A reading without the ticket itself. */

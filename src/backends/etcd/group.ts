@@ -5,7 +5,7 @@ import type { Lease } from './leases.js'
 import type { Compare, Op, OpAnswer, TxnAnswer } from './messages.js'
 import { beat, failed, granted, runReads, runTxn, settle, type Store } from './store.js'
 import { dropEarlier } from './takeover.js'
-import { noteText, type Ticket } from './tickets.js'
+import { type Ticket, ticketText } from './tickets.js'
 
 interface Member {
   readonly request: JoinRequest
@@ -94,11 +94,9 @@ function groupTxn(
     fitsAt === undefined ? noRivals(keys, ticket) : noNewRivals(keys, ticket, fitsAt),
     { key: keys.tombstone(ticket.id), target: 'version', is: '=', value: 0 },
   ])
-  const puts = members.map(({ request, ticket, hold }): Op => {
-    const { handle, weight, capacity } = ticket
-    const value = noteText({ handle, weight, capacity, holder: request.holder })
-    return { op: 'put', key: ticket.key, value, lease: hold.id }
-  })
+  const puts = members.map(
+    ({ ticket, hold }): Op => ({ op: 'put', key: ticket.key, value: ticketText(ticket, true), lease: hold.id }),
+  )
   // A reader that stands already is put again where it stands, so its revision is read and not presumed.
   return { compare, success: [...puts, ...own], failure: failureReads(store, members, own) }
 }

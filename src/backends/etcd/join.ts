@@ -8,7 +8,7 @@ import type { Compare, Op, Txn, TxnAnswer } from './messages.js'
 import { renew } from './renew.js'
 import { beat, failed, granted, runSteps, settle, type Step, type Store, waiting } from './store.js'
 import { dropEarlier } from './takeover.js'
-import { noteText, type Ticket } from './tickets.js'
+import { type Ticket, ticketText } from './tickets.js'
 
 /** A request on its way: its ticket, and the leases that it may be put under. */
 interface Joining {
@@ -149,16 +149,10 @@ async function prepare(store: Store, requests: readonly JoinRequest[], standings
  */
 function joinStep(store: Store, item: Joining): Txn {
   const { keys } = store
-  const { request, ticket, hold, wait, fitsAt } = item
+  const { ticket, hold, wait, fitsAt } = item
   const notBuried: Compare = { key: keys.tombstone(ticket.id), target: 'version', is: '=', value: 0 }
   const notThere: Compare = { key: ticket.key, target: 'version', is: '=', value: 0 }
   const free = fitsAt === undefined ? noRivals(keys, ticket) : noNewRivals(keys, ticket, fitsAt)
-  const value = noteText({
-    handle: ticket.handle,
-    weight: ticket.weight,
-    capacity: ticket.capacity,
-    holder: request.holder,
-  })
   const whyNot: Op[] = [
     { op: 'range', key: ticket.key, keysOnly: true },
     { op: 'range', key: keys.tombstone(ticket.id), keysOnly: true },
@@ -171,13 +165,13 @@ function joinStep(store: Store, item: Joining): Txn {
           {
             op: 'txn',
             compare: [notThere, notBuried],
-            success: [{ op: 'put', key: ticket.key, value, lease: wait.id }, ...reads],
+            success: [{ op: 'put', key: ticket.key, value: ticketText(ticket, false), lease: wait.id }, ...reads],
             failure: whyNot,
           },
         ]
   return {
     compare: [free, notThere, notBuried],
-    success: [{ op: 'put', key: ticket.key, value, lease: hold.id }],
+    success: [{ op: 'put', key: ticket.key, value: ticketText(ticket, true), lease: hold.id }],
     failure: inLine,
   }
 }
@@ -204,7 +198,7 @@ async function take(store: Store, item: Joining, step: Step, call: Call): Promis
   }
   ticket.ahead = place.ahead
   // Until it has this answer, core counts a grant that it is told of from when it asked, with the whole waiting ttl.
-  const watch = (): void => store.rechecks.watch(ticket, place.watch, header.revision)
+  const watch = (): void => store.rechecks.watch(ticket, place, header.revision)
   if (wait.untilMs - sentAt >= item.request.waitTtlMs) watch()
   else call.later.push(watch)
   return waiting(place.ahead, wait, sentAt)

@@ -25,8 +25,7 @@ export interface RangeOp {
 
 export type Op =
   | RangeOp
-  /** Without a value the key keeps the one it has. */
-  | { readonly op: 'put'; readonly key: string; readonly value?: string; readonly lease: bigint }
+  | { readonly op: 'put'; readonly key: string; readonly value: string; readonly lease: bigint }
   | { readonly op: 'delete'; readonly key: string }
   | ({ readonly op: 'txn' } & Txn)
 
@@ -80,8 +79,16 @@ export interface WatchAnswer {
   /** Above 0: the watch asked for a past that the server has forgotten. */
   readonly compactRevision: bigint
   readonly reason: string
-  /** What was put or deleted; a deleted key has no value. */
-  readonly changes: readonly KeyValue[]
+  readonly changes: readonly Change[]
+}
+
+/** A key that was put or deleted. */
+export interface Change {
+  /** The new value; empty when it was deleted. */
+  readonly value: string
+  /** What it was before, as far as the server still knows. */
+  readonly before: KeyValue | undefined
+  readonly deleted: boolean
 }
 
 const TARGETS = { version: 0, create: 1, mod: 2, lease: 4 } as const
@@ -110,11 +117,7 @@ function writeOp(writer: Writer, op: Op): void {
   if (op.op === 'range') {
     writer.message(1, (inner) => writeRange(inner, op))
   } else if (op.op === 'put') {
-    writer.message(2, (inner) => {
-      inner.bytes(1, op.key).int(3, op.lease)
-      if (op.value === undefined) inner.int(5, 1)
-      else inner.bytes(2, op.value, 'utf8')
-    })
+    writer.message(2, (inner) => inner.bytes(1, op.key).bytes(2, op.value, 'utf8').int(3, op.lease))
   } else if (op.op === 'delete') {
     writer.message(3, (inner) => inner.bytes(1, op.key))
   } else {
@@ -155,6 +158,8 @@ export function watchCreateRequest(watch: {
   readonly rangeEnd?: string
   readonly fromRevision: bigint
   readonly deletesOnly: boolean
+  /** Tell what a key was before. */
+  readonly withBefore: boolean
 }): Buffer {
   return new Writer()
     .message(1, (inner) => {
@@ -162,7 +167,7 @@ export function watchCreateRequest(watch: {
       inner.int(3, watch.fromRevision)
       // Filter 0 is "no puts": a packed list of that one number.
       if (watch.deletesOnly) inner.bytes(5, '\0')
-      inner.int(7, watch.id)
+      inner.int(6, watch.withBefore ? 1 : 0).int(7, watch.id)
     })
     .finish()
 }
@@ -255,7 +260,7 @@ export function readToken(reader: Reader): string {
 }
 
 export function readWatch(reader: Reader): WatchAnswer {
-  const changes: KeyValue[] = []
+  const changes: Change[] = []
   const answer = { watchId: 0, canceled: false, compactRevision: 0n, reason: '', changes }
   for (let field = reader.next(); field !== 0; field = reader.next()) {
     // A watch that the server could not make is answered with the id -1.
@@ -269,11 +274,15 @@ export function readWatch(reader: Reader): WatchAnswer {
   return answer
 }
 
-function readChange(reader: Reader): KeyValue {
-  let kv: KeyValue = { key: '', create: 0n, mod: 0n, value: '', lease: 0n }
+function readChange(reader: Reader): Change {
+  let value = ''
+  let before: KeyValue | undefined
+  let deleted = false
   for (let field = reader.next(); field !== 0; field = reader.next()) {
-    if (field === 2) kv = readKeyValue(reader.message())
+    if (field === 1) deleted = reader.number() === 1
+    else if (field === 2) value = readKeyValue(reader.message()).value
+    else if (field === 3) before = readKeyValue(reader.message())
     else reader.skip()
   }
-  return kv
+  return { value, before, deleted }
 }

@@ -1,6 +1,7 @@
-import { type Place, placeFrom, placeReads, type WatchOn } from './grant.js'
+import { endGrants, type Place, placeFrom, placeReads, type Waiting } from './grant.js'
+import type { Change } from './messages.js'
 import { runReads, type Store } from './store.js'
-import type { Ticket } from './tickets.js'
+import { readNote, type Ticket } from './tickets.js'
 
 /** Looks again where tickets stand, when what stood before them has changed: many in one call. */
 export class Rechecks {
@@ -12,14 +13,23 @@ export class Rechecks {
   }
 
   /** Watches what keeps the ticket waiting, from the revision after the one that was read. */
-  watch(ticket: Ticket, on: WatchOn, readRevision: bigint): void {
+  watch(ticket: Ticket, place: Waiting, readRevision: bigint): void {
     // It may have left while it was read where it stands.
     if (ticket.granted || this.#store.tickets.get(ticket.id) !== ticket) return
+    ticket.ahead = Math.min(ticket.ahead, place.ahead)
+    ticket.behind = place.behind
     ticket.unwatch?.()
-    ticket.unwatch = this.#store.watches.once(on, readRevision + 1n, () => {
+    ticket.unwatch = this.#store.watches.once(place.watch, readRevision + 1n, (changes) => {
       ticket.unwatch = undefined
-      this.#soon(ticket)
+      ticket.behind = undefined
+      if (changes.some((change) => this.#grants(ticket, change))) this.take(ticket, { granted: true }, 0n, true)
+      else this.#soon(ticket)
     })
+  }
+
+  #grants(ticket: Ticket, { deleted, before }: Change): boolean {
+    if (!deleted || before === undefined) return false
+    return endGrants(this.#store.keys, ticket, before, readNote(before)?.granted === true)
   }
 
   #soon(ticket: Ticket): void {
@@ -64,11 +74,9 @@ export class Rechecks {
   /** Takes in where a ticket stands; `tell` when nobody else will. */
   take(ticket: Ticket, place: Place, readRevision: bigint, tell: boolean): void {
     if (ticket.granted || this.#store.tickets.get(ticket.id) !== ticket) return
-    if (!place.granted) {
-      ticket.ahead = Math.min(ticket.ahead, place.ahead)
-      return this.watch(ticket, place.watch, readRevision)
-    }
+    if (!place.granted) return this.watch(ticket, place, readRevision)
     ticket.granted = true
+    ticket.behind = undefined
     ticket.unwatch?.()
     ticket.unwatch = undefined
     if (tell && ticket.create !== undefined) this.#store.events.granted(ticket.id, ticket.create)

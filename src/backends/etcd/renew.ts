@@ -3,9 +3,9 @@ import { claim } from './claim.js'
 import { isLeaseGone, isNoSpace } from './failure.js'
 import { placeFrom, placeReads } from './grant.js'
 import type { Lease } from './leases.js'
-import type { Compare, Op, OpAnswer, Txn } from './messages.js'
+import type { Compare, Header, Op, OpAnswer, Txn } from './messages.js'
 import { beat, type Beats, failed, granted, runReads, runSteps, settle, type Store, waiting } from './store.js'
-import type { Ticket } from './tickets.js'
+import { type Ticket, ticketText } from './tickets.js'
 
 /** A ticket of ours whose key and lease are known for sure. */
 interface Known {
@@ -63,9 +63,13 @@ async function lookAll(
   standings: Map<RenewRequest, Standing>,
 ): Promise<void> {
   if (items.length === 0) return
+  const behinds = items.map(({ ticket }) => ticket.behind)
   const readings = items.map(({ ticket }): Op[] => {
     const own: Op = { op: 'range', key: ticket.key, keysOnly: true }
-    return ticket.granted ? [own] : [own, ...placeReads(store.keys, ticket, ticket.create)]
+    if (ticket.granted) return [own]
+    // While what it waits for is unchanged nothing else matters: one key instead of the line.
+    if (ticket.behind !== undefined) return [own, { op: 'range', key: ticket.behind.key, keysOnly: true }]
+    return [own, ...placeReads(store.keys, ticket, ticket.create)]
   })
   // Sent in this order, for `confirm`: the reads must not go out before the keep-alives.
   const beating = beat(
@@ -81,34 +85,49 @@ async function lookAll(
     return
   }
   const promote: Known[] = []
+  const again: Known[] = []
   for (const [index, item] of items.entries()) {
     const { header, responses } = answers[index]!
-    const standing = look(store, item, responses, header, beats, sentAt)
+    const standing = look(store, item, { responses, header, behind: behinds[index] }, beats, sentAt)
     if (standing === 'promote') promote.push(item)
+    else if (standing === 'again') again.push(item)
     else standings.set(item.request, standing)
   }
-  await moveAll(store, promote, sentAt, standings)
+  await Promise.all([moveAll(store, promote, sentAt, standings), lookAll(store, again, sentAt, standings)])
+}
+
+interface Reading {
+  readonly responses: readonly OpAnswer[]
+  readonly header: Header
+  /** What the ticket was known to wait for when it was read. */
+  readonly behind: Ticket['behind']
 }
 
 function look(
   store: Store,
   { ticket, request }: Known,
-  responses: readonly OpAnswer[],
-  header: { readonly revision: bigint; readonly term: bigint },
+  { responses, header, behind }: Reading,
   beats: Beats,
   sentAt: number,
-): Standing | 'promote' {
+): Standing | 'promote' | 'again' {
   const own = responses[0]?.range?.kvs[0]
   // Under another lease it is another's: handed over, or left and kept.
   if (own?.create !== ticket.create || own.lease !== ticket.lease.id || ticket.lease.gone) return gone(store, ticket)
   const trouble = settle(store, beats, ticket.lease, header.term)
   if (trouble !== undefined) return failed(DOING, trouble)
-  const wasGranted = ticket.granted
-  // A push may have come while this was read.
-  if (!wasGranted && responses.length > 1) {
+  store.tickets.keep(ticket, ticket.lease.ttlMs)
+  // A push may have come while this was read; what was read before a grant says nothing about it.
+  if (!ticket.granted && behind !== undefined) {
+    const before = responses[1]?.range?.kvs[0]
+    if (before?.mod === behind.mod && ticket.unwatch !== undefined) {
+      return waiting(ticket.ahead, ticket.lease, sentAt)
+    }
+    ticket.behind = undefined
+    return 'again'
+  }
+  if (!ticket.granted && responses.length > 1) {
     store.rechecks.take(ticket, placeFrom(store.keys, ticket, responses.slice(1)), header.revision, false)
   }
-  store.tickets.keep(ticket, ticket.lease.ttlMs)
   if (!ticket.granted) return waiting(ticket.ahead, ticket.lease, sentAt)
   if (store.leases.fits(ticket.lease, request.ttlMs)) return granted(ticket.create, ticket.lease, sentAt)
   return 'promote'
@@ -197,8 +216,8 @@ function moveStep(ticket: Known['ticket'], target: Lease): Txn {
   ]
   return {
     compare,
-    // Without a value: the key keeps its own, and its create revision.
-    success: [{ op: 'put', key: ticket.key, lease: target.id }],
+    // The create revision stays. The value now says that it is granted, for whoever waits for its end.
+    success: [{ op: 'put', key: ticket.key, value: ticketText(ticket, true), lease: target.id }],
     failure: [{ op: 'range', key: ticket.key, keysOnly: true }],
   }
 }

@@ -10,6 +10,7 @@ export interface Ticket {
   readonly key: string
   readonly weight: number
   readonly capacity: number
+  holder: Holder
   handle: string
   /** The create revision: its order and its fence. Undefined while no join was answered. */
   create?: bigint
@@ -19,6 +20,8 @@ export interface Ticket {
   ahead: number
   /** When it is dropped unless core renews it: its lease may be kept by others for longer. */
   untilMs: number
+  /** What keeps it waiting: the key, and the revision of its last change. */
+  behind?: { readonly key: string; readonly mod: bigint } | undefined
   /** Ends the watch on what stands before it. */
   unwatch?: (() => void) | undefined
 }
@@ -48,18 +51,18 @@ export class Tickets {
   take(request: JoinRequest, key: string): Ticket {
     const known = this.#byId.get(request.id)
     if (known !== undefined) return known
-    const { line, id, weight, capacity } = request
-    const untilMs = Number.POSITIVE_INFINITY
+    const { line, id, weight, capacity, holder } = request
     const ticket: Ticket = {
       line,
       id,
       key,
       weight,
       capacity,
+      holder,
       handle: id,
       granted: false,
       ahead: Number.POSITIVE_INFINITY,
-      untilMs,
+      untilMs: Number.POSITIVE_INFINITY,
     }
     this.#byId.set(id, ticket)
     return ticket
@@ -131,7 +134,15 @@ export interface Note {
   readonly weight: number
   readonly capacity: number
   readonly holder: Holder
+  /** It was granted when this was written. */
+  readonly granted?: boolean
   readonly left?: boolean
+}
+
+/** The value of a ticket's key. */
+export function ticketText(ticket: Ticket, granted: boolean): string {
+  const { handle, weight, capacity, holder } = ticket
+  return noteText({ handle, weight, capacity, holder, ...(granted ? { granted } : {}) })
 }
 
 export function noteText(note: Note): string {

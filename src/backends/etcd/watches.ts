@@ -1,11 +1,11 @@
 import type { Cluster } from './cluster.js'
 import type { MessageStream } from './connection.js'
 import type { WatchOn } from './grant.js'
-import { type KeyValue, readWatch, type WatchAnswer, watchCancelRequest, watchCreateRequest } from './messages.js'
+import { type Change, readWatch, type WatchAnswer, watchCancelRequest, watchCreateRequest } from './messages.js'
 
 interface Watch {
   readonly once: boolean
-  readonly changed: (changes: readonly KeyValue[]) => void
+  readonly changed: (changes: readonly Change[]) => void
 }
 
 /** When the server turns a watch away, its reason may last: so long until the tickets are asked to look again. */
@@ -27,13 +27,13 @@ export class Watches {
   }
 
   /** Calls back at the first change from that revision on, once. The returned function ends the watch. */
-  once(on: WatchOn, fromRevision: bigint, changed: () => void): () => void {
+  once(on: WatchOn, fromRevision: bigint, changed: (changes: readonly Change[]) => void): () => void {
     return this.#watch(on, fromRevision, { once: true, changed })
   }
 
   /** Calls back with every value that is put from now on, until the stream ends. */
   values(key: string, put: (values: readonly string[]) => void): void {
-    const changed = (changes: readonly KeyValue[]): void => put(changes.map(({ value }) => value))
+    const changed = (changes: readonly Change[]): void => put(changes.map(({ value }) => value))
     this.#watch({ key, deletesOnly: false }, 0n, { once: false, changed })
   }
 
@@ -47,7 +47,7 @@ export class Watches {
     this.#watches.set(id, watch)
     this.#stream ??= this.#open()
     const stream = this.#stream
-    const create = watchCreateRequest({ id, fromRevision, ...on })
+    const create = watchCreateRequest({ id, fromRevision, withBefore: watch.once, ...on })
     stream.then(
       (opened) => {
         if (this.#watches.has(id) && this.#stream === stream) opened.send(create)
