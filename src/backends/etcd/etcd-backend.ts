@@ -71,6 +71,7 @@ export class EtcdBackend implements Backend, Store {
 
   async open(events: BackendEvents): Promise<void> {
     this.events = events
+    const release = keepProcessAlive()
     try {
       // Shows that we may read there, and what the shortest lease of this server is.
       await runReads(this, [[{ op: 'range', key: this.keys.inbox('?'), keysOnly: true }]])
@@ -80,6 +81,8 @@ export class EtcdBackend implements Backend, Store {
     } catch (error) {
       // With its quota used up the server still lets holders go, and shows who they are.
       if (!isNoSpace(error)) throw storeError('opening', error)
+    } finally {
+      release()
     }
   }
 
@@ -115,7 +118,9 @@ export class EtcdBackend implements Backend, Store {
     const used = new Set([...this.tickets.all()].map((ticket) => ticket.lease))
     this.tickets.stop()
     // A ticket that was handed over and is not adopted yet still hangs on its lease: that one ends by itself.
+    const release = keepProcessAlive()
     await this.leases.revokeIdle((lease) => used.has(lease))
+    release()
     this.watches.close()
     this.cluster.close()
   }
@@ -156,4 +161,10 @@ export class EtcdBackend implements Backend, Store {
       this.events.lost(ids)
     })
   }
+}
+
+/** The sockets do not: so what somebody waits for, beside the calls that core counts, must. */
+function keepProcessAlive(): () => void {
+  const timer = setInterval(() => undefined, 60_000)
+  return () => clearInterval(timer)
 }
