@@ -138,7 +138,7 @@ async function requestsPerHandOff(url: string, waiters: number): Promise<number>
   for (;;) {
     const [view] = await client.view(name)
     if (view?.tickets.length === waiters + HAND_OFFS + 1) break
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    await new Promise((resolve) => setTimeout(resolve, 250))
   }
   const idle = await rateWhileIdle(url)
   const from = performance.now()

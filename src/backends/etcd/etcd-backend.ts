@@ -27,7 +27,7 @@ import { Watches } from './watches.js'
 export class EtcdBackend implements Backend, Store {
   readonly name = 'etcd'
   // A group of so many lines fits into the 128 operations that one Txn may have.
-  readonly maxBatch = 40
+  readonly maxBatch = 60
   readonly keys: Keys
   readonly cluster: Cluster
   readonly leases: Leases

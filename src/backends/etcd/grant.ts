@@ -71,11 +71,6 @@ export function placeReads(keys: Keys, ticket: Asking, create?: bigint, serializ
   return [newest, { ...common, ...before, sort: 'oldest', limit: mostAhead(ticket.capacity) }]
 }
 
-/** How many answers `placeReads` brings. */
-export function placeReadCount(ticket: Asking): number {
-  return ticket.line.kind === 'semaphore' ? 2 : 1
-}
-
 /** Works out the place from what was read. */
 export function placeFrom(keys: Keys, ticket: Asking, answers: readonly OpAnswer[]): Place {
   const newest = others(ticket, answers[0]?.range)

@@ -1,8 +1,8 @@
 import type { JoinRequest, Standing } from '../../core/backend.js'
 import { isLeaseGone } from './failure.js'
-import { noNewRivals, noRivals, placeFrom, placeReadCount, placeReads } from './grant.js'
+import { noNewRivals, noRivals, placeFrom, placeReads } from './grant.js'
 import type { Lease } from './leases.js'
-import type { Compare, Op, OpAnswer, TxnAnswer } from './messages.js'
+import type { Compare, Op, TxnAnswer } from './messages.js'
 import { beat, failed, granted, runReads, runTxn, settle, type Store } from './store.js'
 import { dropEarlier } from './takeover.js'
 import { type Ticket, ticketText } from './tickets.js'
@@ -76,13 +76,13 @@ async function joinAll(
       for (const { request } of members) standings.set(request, { state: verdict.state })
       return
     }
-    fitsAt = answer.header.revision
+    fitsAt = verdict.fitsAt
   }
   for (const { ticket } of members) store.tickets.remove(ticket)
   for (const { request } of members) standings.set(request, { state: 'refused' })
 }
 
-/** At most three reads a line; so 40 lines stay within the 128 operations that etcd takes. */
+/** Two conditions and two operations a line; so 60 lines stay within the 128 that etcd takes of each. */
 function groupTxn(
   store: Store,
   members: readonly Member[],
@@ -98,15 +98,13 @@ function groupTxn(
     ({ ticket, hold }): Op => ({ op: 'put', key: ticket.key, value: ticketText(ticket, true), lease: hold.id }),
   )
   // A reader that stands already is put again where it stands, so its revision is read and not presumed.
-  return { compare, success: [...puts, ...own], failure: failureReads(store, members, own) }
+  return { compare, success: [...puts, ...own], failure: own }
 }
 
-function failureReads(store: Store, members: readonly Member[], own: readonly Op[]): Op[] {
-  const places = members.flatMap(({ ticket }) => placeReads(store.keys, ticket))
-  return [...own, ...places]
-}
-
-type Verdict = { state: 'granted'; creates: bigint[] } | { state: 'refused' | 'gone' | 'again' }
+type Verdict =
+  | { state: 'granted'; creates: bigint[] }
+  | { state: 'again'; fitsAt: bigint }
+  | { state: 'refused' | 'gone' }
 
 async function judge(store: Store, members: readonly Member[], answer: TxnAnswer): Promise<Verdict> {
   const { responses, succeeded } = answer
@@ -115,13 +113,17 @@ async function judge(store: Store, members: readonly Member[], answer: TxnAnswer
   const creates = own.map(({ range }) => range?.kvs[0]?.create)
   // They were put in one Txn: that they are all there means that an earlier copy of this very join was carried out.
   if (creates.every((create) => create !== undefined)) return { state: 'granted', creates }
-  let rest: readonly OpAnswer[] = responses.slice(count)
-  for (const { ticket } of members) {
-    const reads = placeReadCount(ticket)
-    if (!placeFrom(store.keys, ticket, rest.slice(0, reads)).granted) return { state: 'refused' }
-    rest = rest.slice(reads)
-  }
-  return { state: (await isBuried(store, members)) ? 'gone' : 'again' }
+  // Somebody stood in one of these lines; a semaphore may have room beside them, and the others be free by now.
+  const places = await runReads(
+    store,
+    members.map(({ ticket }) => placeReads(store.keys, ticket)),
+  )
+  const fits = members.every(({ ticket }, index) => placeFrom(store.keys, ticket, places[index]!.responses).granted)
+  if (!fits) return { state: 'refused' }
+  if (await isBuried(store, members)) return { state: 'gone' }
+  // All of it was read at one revision or later ones: the first is what nobody may have come after.
+  const revisions = places.map(({ header }) => header.revision)
+  return { state: 'again', fitsAt: revisions.reduce((first, one) => (one < first ? one : first)) }
 }
 
 async function isBuried(store: Store, members: readonly Member[]): Promise<boolean> {
