@@ -125,14 +125,21 @@ async function requestsPerHandOff(url: string, waiters: number): Promise<number>
   const stop = new AbortController()
   type Held = Awaited<ReturnType<ReturnType<typeof client.lock>['acquire']>>
   let held = await client.lock(name).acquire()
-  let granted: (lease: Held) => void = () => undefined
+  let granted: (lease: Held) => void = () => failed(new Error('granted before the holder let go'))
+  let failed: (error: unknown) => void = () => undefined
+  const failure = new Promise<never>((_, reject) => {
+    failed = reject
+  })
+  failure.catch(() => undefined)
   for (let i = 0; i < waiters + HAND_OFFS; i += 1) {
     client
       .lock(name)
       .acquire({ signal: stop.signal })
       .then(
         (lease) => granted(lease),
-        () => undefined,
+        (error: unknown) => {
+          if (!stop.signal.aborted) failed(error)
+        },
       )
   }
   for (;;) {
@@ -148,7 +155,7 @@ async function requestsPerHandOff(url: string, waiters: number): Promise<number>
       granted = resolve
     })
     await held.release()
-    held = await next
+    held = await Promise.race([next, failure])
   }
   const after = await requestsSoFar(url)
   const ms = performance.now() - from

@@ -1,6 +1,9 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { EtcdBackend } from '../../src/backends/etcd/etcd-backend.js'
+import { etcd } from '../../src/backends/etcd/index.js'
+import type { JoinRequest } from '../../src/core/backend.js'
 import { connect, type Holdfast, type Lease } from '../../src/index.js'
 import { type Ensemble, ensure, type Proxy, type Server, startEtcdCluster, startProxy } from '../servers/index.js'
 import { Contention, Roster } from './etcd-roster.js'
@@ -156,6 +159,49 @@ describe('members of the cluster', () => {
     await contention.stop()
     expect(contention.roster.violations).toEqual([])
     expect(contention.surprises).toEqual([])
+  })
+})
+
+describe('a leader that was stopped', () => {
+  const nothing = { granted() {}, moved() {}, lost() {}, unsure() {} }
+  const line = { kind: 'mutex', name: 'past' } as const
+  const ttlMs = 6_000
+
+  function request(id: string): JoinRequest {
+    const holder = { owner: id, client: id, host: 'here', pid: 1 }
+    return { line, id, weight: 1, capacity: 1, wait: true, ttlMs, waitTtlMs: 2_000, holder, takeover: false }
+  }
+
+  test('answers keep-alives when it wakes: what it says of a lease is not believed', async () => {
+    const [leader, ...followers] = await byRank()
+    const endpoints = [{ host: '127.0.0.1', port: leader.port }]
+    const alone = new EtcdBackend({ endpoints, prefix: 'holdfast/', callTimeoutMs: 4_000 })
+    const others = etcd({ hosts: followers.map(({ port }) => `127.0.0.1:${port}`) })
+    await Promise.all([alone.open(nothing), others.open(nothing)])
+    try {
+      expect((await alone.join([request('first')]))[0]?.state).toBe('granted')
+      leader.pause()
+      // The others have a new leader meanwhile, and there the lease started anew when it was elected.
+      await pause(5_000)
+      const sentAt = performance.now()
+      const renewing = alone.renew([{ line, id: 'first', handle: 'first', ttlMs, waitTtlMs: 2_000 }])
+      await pause(100)
+      leader.resume()
+      const [standing] = await renewing
+      const believedUntil = standing?.state === 'granted' ? sentAt + standing.ttlMs : sentAt
+      // From here on it is silent: the next is served when the cluster lets go.
+      alone.cluster.close()
+      let [next] = await others.join([request('second')])
+      while (next?.state !== 'granted') {
+        await pause(100)
+        ;[next] = await others.renew([{ line, id: 'second', handle: 'second', ttlMs, waitTtlMs: 2_000 }])
+      }
+      expect(performance.now()).toBeGreaterThan(believedUntil)
+      await others.leave([{ line, id: 'second', handle: 'second', keepMs: 0, tombstoneMs: 0 }])
+    } finally {
+      leader.resume()
+      await Promise.all([alone.close(), others.close()])
+    }
   })
 })
 
