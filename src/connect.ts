@@ -14,6 +14,8 @@ const OPENERS: Record<string, () => Promise<Opener>> = {
   'memory:': () => import('./connect/memory.js'),
   'etcd:': () => import('./connect/etcd.js'),
   'sqlite:': () => import('./connect/sqlite.js'),
+  'memcached:': () => import('./connect/memcached.js'),
+  'memcacheds:': () => import('./connect/memcached.js'),
 }
 
 /**
