@@ -53,6 +53,7 @@ export class Session {
   #state: State = 'idle'
   #connection: Connection | undefined
   #connectSentAt = 0
+  #heardAt = 0
   #pending: Pending[] = []
   #head = 0
   #nextXid = 1
@@ -162,6 +163,7 @@ export class Session {
         this.#timer.unref()
       },
       packet: (reader) => {
+        this.#heardAt = performance.now()
         if (handshaken) return this.#read(reader)
         handshaken = true
         clearTimeout(this.#timer)
@@ -200,7 +202,10 @@ export class Session {
   #beat(connection: Connection): void {
     const overdue = (): boolean => {
       const oldest = this.#pending[this.#head]
-      return oldest !== undefined && performance.now() - oldest.mark.sentAt > this.#timeoutMs / 3
+      // Silence counts, not the age of a request: a long pipeline is answered one by one.
+      return (
+        oldest !== undefined && performance.now() - Math.max(oldest.mark.sentAt, this.#heardAt) > this.#timeoutMs / 3
+      )
     }
     if (overdue()) {
       // After a stall of this very process the answers lie in the socket, unread: let them be read first.

@@ -1,0 +1,249 @@
+import type { JoinRequest, Standing } from '../../core/backend.js'
+import { grantedCount } from '../../core/line.js'
+import { answered, type Created, type ZooKeeperClient } from './client/client.js'
+import { CODE, ZooKeeperError } from './client/errors.js'
+import { type Acl, MODE, type MultiStep } from './client/protocol.js'
+import type { Doubts } from './doubts.js'
+import { failure } from './failures.js'
+import { decodeHolder, encodeHolder } from './holder.js'
+import type { OwnTicket } from './local-line.js'
+import { bySeq, linePath, type Node, nodePrefix, parseNode, type Places } from './names.js'
+import type { Parents } from './parents.js'
+import type { Tickets } from './tickets.js'
+
+/** A parent may be removed between making it and standing below it; so often in a row it is not by chance. */
+const MOST_TRIES = 20
+
+export interface JoinParts {
+  readonly client: ZooKeeperClient
+  readonly tickets: Tickets
+  readonly parents: Parents
+  readonly doubts: Doubts
+  readonly places: Places
+  readonly acl: readonly Acl[]
+}
+
+/** Standing in line: one ephemeral sequential node a ticket. */
+export class Joins {
+  readonly #parts: JoinParts
+
+  constructor(parts: JoinParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * Stands in line and says where. Creations and the list that follows them go out together: the server does
+   * them in their order, so the answer costs one round trip.
+   */
+  stand(requests: readonly JoinRequest[], calledAt: number): Promise<Standing>[] {
+    const attempts = requests.map((request) => this.#create(request, this.path(request)))
+    const listed = this.#list(requests)
+    return requests.map((request, index) => this.#settled(request, attempts[index]!, listed, calledAt))
+  }
+
+  /** Stands only where the line, as just read, has room; and not at all when somebody was quicker. */
+  async try(request: JoinRequest, calledAt: number): Promise<Standing> {
+    if (!(await this.#hasRoom(request))) return { state: 'refused' }
+    const [standing] = await Promise.all(this.stand([request], calledAt))
+    if (standing!.state !== 'waiting') return standing!
+    await this.#undo([request])
+    return { state: 'refused' }
+  }
+
+  /** All of a group or none: created in one transaction, and taken back in one when not all are granted. */
+  async group(requests: readonly JoinRequest[], calledAt: number): Promise<Standing[]> {
+    const rooms = await Promise.all(requests.map((request) => this.#hasRoom(request)))
+    const refused = requests.map((): Standing => ({ state: 'refused' }))
+    if (rooms.includes(false)) return refused
+    const standings = await this.#standTogether(requests, calledAt, MOST_TRIES)
+    if (standings.every(({ state }) => state === 'granted')) return standings
+    await this.#undo(requests)
+    return standings.find(({ state }) => state === 'gone') === undefined ? refused : standings
+  }
+
+  /** Looks for a ticket whose creation was never answered. What an ended session left behind is not ours. */
+  async find(request: JoinRequest): Promise<OwnTicket | undefined> {
+    const { client, doubts, tickets } = this.#parts
+    const path = this.path(request)
+    for (const { name } of await this.#readLine(request, path, true)) {
+      if (parseNode(request.line.kind, name)!.id !== request.id) continue
+      const nodePath = `${path}/${name}`
+      const stat = await answered((reply) => client.exists(nodePath, undefined, reply))
+      if (stat === undefined || stat.ephemeralOwner !== client.session.id) continue
+      const ticket = tickets.stand(request, path, { path: nodePath, stat })
+      const doubt = doubts.get(request.id)
+      if (doubt !== undefined) doubt.node = name
+      await new Promise<void>((resolve, reject) =>
+        tickets.line(request.line, path).refresh((error) => (error === undefined ? resolve() : reject(error))),
+      )
+      return ticket
+    }
+    return undefined
+  }
+
+  /** Drops the owner's tickets of other clients. */
+  async takeOver(request: JoinRequest): Promise<void> {
+    const { client } = this.#parts
+    const path = this.path(request)
+    const nodes = await this.#readLine(request, path, true)
+    await Promise.all(
+      nodes.map(async ({ name }) => {
+        const read = await answered((reply) =>
+          client.getData(`${path}/${name}`, undefined, (error, value) =>
+            error?.code === CODE.noNode ? reply(undefined, undefined) : reply(error, value),
+          ),
+        )
+        const holder = read === undefined ? undefined : decodeHolder(read.data)
+        if (holder?.owner !== request.holder.owner || holder.client === request.holder.client) return
+        await this.#delete(`${path}/${name}`)
+      }),
+    )
+  }
+
+  path(request: Pick<JoinRequest, 'line'>): string {
+    return linePath(this.#parts.places, request.line)
+  }
+
+  /** Sends one creation. Undefined: the parent is missing. */
+  #create(request: JoinRequest, path: string): Promise<OwnTicket | undefined> {
+    const { client, parents, acl } = this.#parts
+    parents.expect(path)
+    return new Promise((resolve, reject) => {
+      client.create(this.#prefix(request, path), encodeHolder(request), acl, MODE.ephemeralSequential, (error, created) => {
+        if (error === undefined) resolve(this.#created(request, path, created!))
+        else if (error.code === CODE.noNode) resolve(undefined)
+        else reject(this.#unanswered(request, path, error))
+      })
+    })
+  }
+
+  #prefix({ line, id, weight, capacity }: JoinRequest, path: string): string {
+    return `${path}/${nodePrefix(line.kind, id, weight, capacity)}`
+  }
+
+  #created(request: JoinRequest, path: string, created: Created): OwnTicket {
+    const ticket = this.#parts.tickets.stand(request, path, created)
+    const doubt = this.#parts.doubts.get(request.id)
+    if (doubt !== undefined) doubt.node = ticket.node.name
+    return ticket
+  }
+
+  #unanswered(request: JoinRequest, path: string, error: ZooKeeperError): ZooKeeperError {
+    if (error.code === CODE.connectionLoss && error.sent) this.#parts.doubts.add(request.id, request.line, path)
+    return error
+  }
+
+  /** Reads each line once, after all creations. */
+  #list(requests: readonly JoinRequest[]): Map<string, Promise<void>> {
+    const listed = new Map<string, Promise<void>>()
+    for (const request of requests) {
+      const path = this.path(request)
+      const key = `${request.line.kind}:${path}`
+      if (listed.has(key)) continue
+      const list = new Promise<void>((resolve, reject) => {
+        this.#parts.tickets.line(request.line, path).refresh((error) => {
+          if (error === undefined || error.code === CODE.noNode) resolve()
+          else reject(error)
+        })
+      })
+      // Whoever needs it waits for it; with no creation done nobody does.
+      list.catch(() => undefined)
+      listed.set(key, list)
+    }
+    return listed
+  }
+
+  async #settled(
+    request: JoinRequest,
+    attempt: Promise<OwnTicket | undefined>,
+    listed: ReadonlyMap<string, Promise<void>>,
+    calledAt: number,
+  ): Promise<Standing> {
+    const path = this.path(request)
+    try {
+      let ticket = await attempt
+      for (let tries = 1; ticket === undefined; tries += 1) {
+        if (tries > MOST_TRIES) throw new ZooKeeperError(CODE.noNode, path)
+        await this.#parts.parents.make(path)
+        const again = this.#create(request, path)
+        listed = this.#list([request])
+        ticket = await again
+      }
+      await listed.get(`${request.line.kind}:${path}`)
+      return this.#parts.tickets.standing(ticket, calledAt)
+    } catch (error) {
+      return { state: 'failed', error: failure(error, `join the line at ${path}`) }
+    } finally {
+      this.#parts.tickets.tidy(this.#parts.tickets.line(request.line, path), request.line)
+    }
+  }
+
+  async #standTogether(requests: readonly JoinRequest[], calledAt: number, tries: number): Promise<Standing[]> {
+    const { client, parents, acl } = this.#parts
+    const paths = requests.map((request) => this.path(request))
+    for (const path of paths) parents.expect(path)
+    const steps = requests.map((request, index): MultiStep => {
+      const data = encodeHolder(request)
+      return { op: 'create', path: this.#prefix(request, paths[index]!), data, acl, mode: MODE.ephemeralSequential }
+    })
+    let stood: OwnTicket[] | undefined
+    const created = new Promise<void>((resolve, reject) => {
+      client.multi(steps, (error, results) => {
+        if (error !== undefined && error.code !== CODE.noNode) {
+          requests.forEach((request, index) => this.#unanswered(request, paths[index]!, error))
+          return reject(error)
+        }
+        stood = results?.map((result, index) => this.#created(requests[index]!, paths[index]!, result as Created))
+        resolve()
+      })
+    })
+    const listed = this.#list(requests)
+    await created
+    if (stood === undefined) {
+      if (tries === 0) throw new ZooKeeperError(CODE.noNode, paths.join(' '))
+      for (const path of paths) await parents.make(path)
+      return await this.#standTogether(requests, calledAt, tries - 1)
+    }
+    await Promise.all(listed.values())
+    return stood.map((ticket) => this.#parts.tickets.standing(ticket, calledAt))
+  }
+
+  async #hasRoom(request: JoinRequest): Promise<boolean> {
+    // Those before may be dropped yet.
+    if (request.takeover) return true
+    const nodes = await this.#readLine(request, this.path(request), false)
+    return grantedCount([...nodes, request]) === nodes.length + 1
+  }
+
+  async #readLine(request: JoinRequest, path: string, sync: boolean): Promise<Node[]> {
+    const { client } = this.#parts
+    if (sync) client.sync(() => undefined)
+    const children = await answered<string[] | undefined>((reply) =>
+      client.getChildren(path, undefined, (error, value) =>
+        error?.code === CODE.noNode ? reply(undefined, undefined) : reply(error, value),
+      ),
+    )
+    const nodes = (children ?? []).map((name) => parseNode(request.line.kind, name))
+    return nodes.filter((node) => node !== undefined).sort(bySeq)
+  }
+
+  /** Takes tickets back that stood for a moment. */
+  async #undo(requests: readonly JoinRequest[]): Promise<void> {
+    const tickets = requests.map(({ id }) => this.#parts.tickets.get(id)).filter((ticket) => ticket !== undefined)
+    for (const ticket of tickets) ticket.leaving = true
+    await Promise.all(
+      tickets.map(async (ticket) => {
+        await this.#delete(ticket.path)
+        this.#parts.tickets.drop(ticket)
+      }),
+    )
+  }
+
+  #delete(path: string): Promise<true | undefined> {
+    return answered<true | undefined>((reply) =>
+      this.#parts.client.delete(path, (error, value) =>
+        error?.code === CODE.noNode ? reply(undefined, undefined) : reply(error, value),
+      ),
+    )
+  }
+}

@@ -1,0 +1,163 @@
+import type { BackendEvents, JoinRequest, Standing } from '../../core/backend.js'
+import type { LineKey } from '../../core/line.js'
+import type { Created, ZooKeeperClient } from './client/client.js'
+import { CODE, type ZooKeeperError } from './client/errors.js'
+import { EVENT } from './client/protocol.js'
+import { LocalLine, type OwnTicket } from './local-line.js'
+import { parseNode } from './names.js'
+import type { Parents } from './parents.js'
+
+/** A hold that ends sooner than this is not worth a watch on its own node. */
+const WATCH_AFTER_MS = 100
+
+/** The tickets that this client's session stands with, and what it knows of their lines. */
+export class Tickets {
+  readonly #client: ZooKeeperClient
+  readonly #parents: Parents
+  readonly #events: () => BackendEvents
+  readonly #byId = new Map<string, OwnTicket>()
+  readonly #lines = new Map<string, LocalLine>()
+  /** Tickets whose own node is not watched yet. */
+  #unwatched = new Set<OwnTicket>()
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(client: ZooKeeperClient, parents: Parents, events: () => BackendEvents) {
+    this.#client = client
+    this.#parents = parents
+    this.#events = events
+  }
+
+  get(id: string): OwnTicket | undefined {
+    return this.#byId.get(id)
+  }
+
+  lines(): Iterable<LocalLine> {
+    return this.#lines.values()
+  }
+
+  /** What is known of a line; there is a moment when no ticket of ours stands there yet. */
+  line(key: LineKey, path: string): LocalLine {
+    // A path that is shared with Curator may be both a mutex and a read-write lock.
+    const text = `${key.kind}:${path}`
+    let line = this.#lines.get(text)
+    if (line === undefined) {
+      line = new LocalLine(this.#client, key, path, {
+        granted: (ticket) => this.#events().granted(ticket.id, ticket.order),
+        lost: (ticket) => {
+          this.#forget(ticket)
+          this.#events().lost([ticket.id])
+        },
+      })
+      this.#lines.set(text, line)
+    }
+    return line
+  }
+
+  /** Notes a node that was created for a request, or found to be its. */
+  stand(request: JoinRequest, path: string, { path: nodePath, stat }: Created): OwnTicket {
+    const name = nodePath.slice(nodePath.lastIndexOf('/') + 1)
+    const node = parseNode(request.line.kind, name)!
+    const ticket: OwnTicket = {
+      id: request.id,
+      line: request.line,
+      node,
+      path: nodePath,
+      order: stat.czxid,
+      state: 'standing',
+      leaving: false,
+    }
+    this.#byId.set(ticket.id, ticket)
+    this.line(request.line, path).stand(ticket)
+    this.#unwatched.add(ticket)
+    this.#timer ??= setTimeout(() => this.#watchAll(), WATCH_AFTER_MS).unref()
+    return ticket
+  }
+
+  /** The ticket's node is gone, as it should be; whoever is next among ours is told. */
+  drop(ticket: OwnTicket): void {
+    ticket.leaving = true
+    const line = this.#lineOf(ticket)
+    this.#forget(ticket)
+    line?.gone(ticket.node.name)
+    if (line !== undefined) this.tidy(line, ticket.line)
+  }
+
+  /** Forgets a line where none of our tickets stands. */
+  tidy(line: LocalLine, key: LineKey): void {
+    if (line.size > 0) return
+    line.drop()
+    this.#lines.delete(`${key.kind}:${line.path}`)
+    this.#parents.leave(line.path)
+  }
+
+  /** The session is over: so is everything that stood with it. */
+  expire(): string[] {
+    const ids = [...this.#byId.keys()]
+    for (const ticket of this.#byId.values()) ticket.state = 'lost'
+    for (const line of this.#lines.values()) line.drop()
+    this.#byId.clear()
+    this.#lines.clear()
+    this.#unwatched.clear()
+    return ids
+  }
+
+  /** Where a ticket stands. `calledAt`: when the caller began to ask. */
+  standing(ticket: OwnTicket, calledAt: number): Standing {
+    const { session } = this.#client
+    const ttlMs = Math.max(0, session.provenUntil - calledAt)
+    switch (ticket.state) {
+      case 'granted':
+        return { state: 'granted', order: ticket.order, ttlMs }
+      case 'lost':
+        return { state: 'gone' }
+      case 'standing':
+      case 'waiting': {
+        const ahead = this.#lineOf(ticket)?.ahead(ticket) ?? 0
+        return { state: 'waiting', ahead, ttlMs, lookAgainMs: session.timeoutMs }
+      }
+    }
+  }
+
+  /** Watches the nodes of tickets that last, so that an eviction is noticed. */
+  watch(ticket: OwnTicket): void {
+    this.#unwatched.delete(ticket)
+    if (ticket.watcher !== undefined || ticket.state === 'lost' || ticket.leaving) return
+    const missing = (): void => this.#lineOf(ticket)?.gone(ticket.node.name)
+    ticket.watcher = ({ type }) => {
+      delete ticket.watcher
+      if (type === EVENT.deleted) missing()
+      else this.watch(ticket)
+    }
+    this.#client.getData(ticket.path, ticket.watcher, (error: ZooKeeperError | undefined) => {
+      if (error === undefined) return
+      delete ticket.watcher
+      if (error.code === CODE.noNode) missing()
+      else this.#unwatched.add(ticket)
+    })
+  }
+
+  close(): void {
+    clearTimeout(this.#timer)
+    this.expire()
+  }
+
+  #watchAll(): void {
+    this.#timer = undefined
+    const tickets = this.#unwatched
+    this.#unwatched = new Set()
+    if (this.#client.session.state === 'connected') for (const ticket of tickets) this.watch(ticket)
+  }
+
+  #lineOf(ticket: OwnTicket): LocalLine | undefined {
+    const path = ticket.path.slice(0, ticket.path.lastIndexOf('/'))
+    return this.#lines.get(`${ticket.line.kind}:${path}`)
+  }
+
+  #forget(ticket: OwnTicket): void {
+    this.#byId.delete(ticket.id)
+    this.#unwatched.delete(ticket)
+    if (ticket.watcher === undefined) return
+    this.#client.session.watches.remove('data', ticket.path, ticket.watcher)
+    delete ticket.watcher
+  }
+}
