@@ -65,6 +65,8 @@ function meets(given: Guarantees, key: string, wanted: unknown): boolean {
       return given[key] <= Number(wanted)
     case 'maxTtlMs':
       return given.maxTtlMs === undefined || given.maxTtlMs >= Number(wanted)
+    case 'sentence':
+      return true
     default:
       throw new ConfigError(`There is no guarantee '${key}'. Known: ${Object.keys(given).join(', ')}.`)
   }

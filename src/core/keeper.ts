@@ -2,6 +2,7 @@ import type { Holder, RenewRequest, Standing } from './backend.js'
 import type { Desk } from './desk.js'
 import { BackendError, LockLostError } from './errors.js'
 import { publish } from './events.js'
+import { asBackendError } from './lanes.js'
 import type { Place } from './place.js'
 
 /** Renewals fall on this many instants a period, so that many leases travel in few calls. */
@@ -171,10 +172,10 @@ export class Keeper {
   }
 
   /** The error that leaves the outcome unknown; undefined when every place was answered for. */
-  async #tryTogether(places: readonly Place[], group: string): Promise<unknown> {
+  async #tryTogether(places: readonly Place[], group: string): Promise<Error | undefined> {
     try {
       const answers = await this.#desk.lanes.join.pushTogether(places.map((place) => place.joinRequest(false, group)))
-      let failure: unknown
+      let failure: Error | undefined
       for (const [i, { result, sentAt }] of answers.entries()) {
         this.joined(places[i]!, result, sentAt)
         if (result.state === 'failed') failure ??= result.error
@@ -182,7 +183,7 @@ export class Keeper {
       return failure
     } catch (error) {
       for (const place of places) place.failures += 1
-      return error
+      return asBackendError(this.#desk.backend.name, error)
     }
   }
 

@@ -166,7 +166,7 @@ function onLost(value: unknown): 'signal' | 'throw' {
 function requirement(value: unknown): Partial<Guarantees> {
   if (typeof value !== 'object' || value === null)
     throw new ConfigError("require is an object such as { fence: 'strict' }.")
-  return value as Partial<Guarantees>
+  return value
 }
 
 function permits(value: unknown): number {
