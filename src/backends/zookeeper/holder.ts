@@ -14,10 +14,17 @@ export function decodeHolder(data: Buffer): Holder | undefined {
     return undefined
   }
   if (typeof value !== 'object' || value === null) return undefined
-  const { owner, client, host, pid, note } = value as Record<string, unknown>
+  const { owner, client, host, pid, note, also } = value as Record<string, unknown>
   if (typeof owner !== 'string' || typeof client !== 'string') return undefined
   if (typeof host !== 'string' || typeof pid !== 'number') return undefined
-  return { owner, client, host, pid, ...(typeof note === 'string' ? { note } : {}) }
+  return {
+    owner,
+    client,
+    host,
+    pid,
+    ...(typeof note === 'string' ? { note } : {}),
+    ...(Array.isArray(also) ? { also: also.filter((one) => typeof one === 'number') } : {}),
+  }
 }
 
 /** Whom a node that Holdfast did not make belongs to, as well as can be told: Curator writes an address, kazoo a name. */

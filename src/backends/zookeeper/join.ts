@@ -1,12 +1,12 @@
 import type { JoinRequest, Standing } from '../../core/backend.js'
 import { grantedCount } from '../../core/line.js'
-import { answered, type Created, type ZooKeeperClient } from './client/client.js'
+import { answered, type Created, type Data, found, type ZooKeeperClient } from './client/client.js'
 import { CODE, ZooKeeperError } from './client/errors.js'
-import { type Acl, MODE, type MultiStep } from './client/protocol.js'
+import { type Acl, MODE, type MultiStep, type Stat } from './client/protocol.js'
 import type { Doubts } from './doubts.js'
 import { failure } from './failures.js'
 import { decodeHolder, encodeHolder } from './holder.js'
-import type { OwnTicket } from './local-line.js'
+import type { LocalLine, OwnTicket } from './local-line.js'
 import { bySeq, linePath, type Node, nodePrefix, parseNode, type Places } from './names.js'
 import type { Parents } from './parents.js'
 import type { Tickets } from './tickets.js'
@@ -36,9 +36,19 @@ export class Joins {
    * them in their order, so the answer costs one round trip.
    */
   stand(requests: readonly JoinRequest[], calledAt: number): Promise<Standing>[] {
+    const lines = requests.map((request) => this.#parts.tickets.use(request.line, this.path(request)))
     const attempts = requests.map((request) => this.#create(request, this.path(request)))
-    const listed = this.#list(requests)
-    return requests.map((request, index) => this.#settled(request, attempts[index]!, listed, calledAt))
+    const listed = this.#list(lines)
+    return requests.map(async (request, index): Promise<Standing> => {
+      const line = lines[index]!
+      try {
+        return await this.#settled(request, line, attempts[index]!, listed, calledAt)
+      } catch (error) {
+        return { state: 'failed', error: failure(error, `join the line at ${line.path}`) }
+      } finally {
+        this.#parts.tickets.release(line)
+      }
+    })
   }
 
   /** Stands only where the line, as just read, has room; and not at all when somebody was quicker. */
@@ -46,36 +56,54 @@ export class Joins {
     if (!(await this.#hasRoom(request))) return { state: 'refused' }
     const [standing] = await Promise.all(this.stand([request], calledAt))
     if (standing!.state !== 'waiting') return standing!
-    await this.#undo([request])
+    const ticket = this.#parts.tickets.get(request.id)
+    if (ticket !== undefined) {
+      ticket.leaving = true
+      await this.#delete(ticket.path)
+      this.#parts.tickets.drop(ticket)
+    }
     return { state: 'refused' }
   }
 
   /** All of a group or none: created in one transaction, and taken back in one when not all are granted. */
   async group(requests: readonly JoinRequest[], calledAt: number): Promise<Standing[]> {
+    const { tickets, client } = this.#parts
     const rooms = await Promise.all(requests.map((request) => this.#hasRoom(request)))
     const refused = requests.map((): Standing => ({ state: 'refused' }))
     if (rooms.includes(false)) return refused
-    const standings = await this.#standTogether(requests, calledAt, MOST_TRIES)
-    if (standings.every(({ state }) => state === 'granted')) return standings
-    await this.#undo(requests)
-    return standings.find(({ state }) => state === 'gone') === undefined ? refused : standings
+    const lines = requests.map((request) => tickets.use(request.line, this.path(request)))
+    try {
+      const stood = await this.#standTogether(requests, lines, MOST_TRIES)
+      if (stood.some(({ state }) => state === 'lost')) throw new ZooKeeperError(CODE.sessionExpired, 'group')
+      if (stood.every(({ state }) => state === 'granted'))
+        return stood.map((ticket) => tickets.standing(ticket, calledAt))
+      for (const ticket of stood) ticket.leaving = true
+      await answered((reply) =>
+        client.multi(
+          stood.map(({ path }) => ({ op: 'delete', path, version: -1 })),
+          reply,
+        ),
+      )
+      for (const ticket of stood) tickets.drop(ticket)
+      return refused
+    } finally {
+      for (const line of lines) tickets.release(line)
+    }
   }
 
   /** Looks for a ticket whose creation was never answered. What an ended session left behind is not ours. */
   async find(request: JoinRequest): Promise<OwnTicket | undefined> {
-    const { client, doubts, tickets } = this.#parts
+    const { client } = this.#parts
     const path = this.path(request)
     for (const { name } of await this.#readLine(request, path, true)) {
       if (parseNode(request.line.kind, name)!.id !== request.id) continue
       const nodePath = `${path}/${name}`
-      const stat = await answered((reply) => client.exists(nodePath, undefined, reply))
+      const stat = await found<Stat>((reply) => client.exists(nodePath, undefined, reply))
       if (stat === undefined || stat.ephemeralOwner !== client.session.id) continue
-      const ticket = tickets.stand(request, path, { path: nodePath, stat })
-      const doubt = doubts.get(request.id)
-      if (doubt !== undefined) doubt.node = name
-      await new Promise<void>((resolve, reject) =>
-        tickets.line(request.line, path).refresh((error) => (error === undefined ? resolve() : reject(error))),
-      )
+      const ticket = this.#created(request, path, { path: nodePath, stat })
+      await this.#list([this.#parts.tickets.line(request.line, path)])
+        .values()
+        .next().value
       return ticket
     }
     return undefined
@@ -88,11 +116,7 @@ export class Joins {
     const nodes = await this.#readLine(request, path, true)
     await Promise.all(
       nodes.map(async ({ name }) => {
-        const read = await answered((reply) =>
-          client.getData(`${path}/${name}`, undefined, (error, value) =>
-            error?.code === CODE.noNode ? reply(undefined, undefined) : reply(error, value),
-          ),
-        )
+        const read = await found<Data>((reply) => client.getData(`${path}/${name}`, undefined, reply))
         const holder = read === undefined ? undefined : decodeHolder(read.data)
         if (holder?.owner !== request.holder.owner || holder.client === request.holder.client) return
         await this.#delete(`${path}/${name}`)
@@ -109,11 +133,17 @@ export class Joins {
     const { client, parents, acl } = this.#parts
     parents.expect(path)
     return new Promise((resolve, reject) => {
-      client.create(this.#prefix(request, path), encodeHolder(request), acl, MODE.ephemeralSequential, (error, created) => {
-        if (error === undefined) resolve(this.#created(request, path, created!))
-        else if (error.code === CODE.noNode) resolve(undefined)
-        else reject(this.#unanswered(request, path, error))
-      })
+      client.create(
+        this.#prefix(request, path),
+        encodeHolder(request),
+        acl,
+        MODE.ephemeralSequential,
+        (error, created) => {
+          if (error === undefined) resolve(this.#created(request, path, created!))
+          else if (error.code === CODE.noNode) resolve(undefined)
+          else reject(this.#unanswered(request, path, error))
+        },
+      )
     })
   }
 
@@ -134,53 +164,48 @@ export class Joins {
   }
 
   /** Reads each line once, after all creations. */
-  #list(requests: readonly JoinRequest[]): Map<string, Promise<void>> {
-    const listed = new Map<string, Promise<void>>()
-    for (const request of requests) {
-      const path = this.path(request)
-      const key = `${request.line.kind}:${path}`
-      if (listed.has(key)) continue
+  #list(lines: readonly LocalLine[]): Map<LocalLine, Promise<void>> {
+    const listed = new Map<LocalLine, Promise<void>>()
+    for (const line of new Set(lines)) {
       const list = new Promise<void>((resolve, reject) => {
-        this.#parts.tickets.line(request.line, path).refresh((error) => {
+        line.refresh((error) => {
           if (error === undefined || error.code === CODE.noNode) resolve()
           else reject(error)
         })
       })
-      // Whoever needs it waits for it; with no creation done nobody does.
+      // Whoever needs it waits for it; where no creation was done nobody does.
       list.catch(() => undefined)
-      listed.set(key, list)
+      listed.set(line, list)
     }
     return listed
   }
 
   async #settled(
     request: JoinRequest,
+    line: LocalLine,
     attempt: Promise<OwnTicket | undefined>,
-    listed: ReadonlyMap<string, Promise<void>>,
+    listed: ReadonlyMap<LocalLine, Promise<void>>,
     calledAt: number,
   ): Promise<Standing> {
-    const path = this.path(request)
-    try {
-      let ticket = await attempt
-      for (let tries = 1; ticket === undefined; tries += 1) {
-        if (tries > MOST_TRIES) throw new ZooKeeperError(CODE.noNode, path)
-        await this.#parts.parents.make(path)
-        const again = this.#create(request, path)
-        listed = this.#list([request])
-        ticket = await again
-      }
-      await listed.get(`${request.line.kind}:${path}`)
-      return this.#parts.tickets.standing(ticket, calledAt)
-    } catch (error) {
-      return { state: 'failed', error: failure(error, `join the line at ${path}`) }
-    } finally {
-      this.#parts.tickets.tidy(this.#parts.tickets.line(request.line, path), request.line)
+    let ticket = await attempt
+    for (let tries = 1; ticket === undefined; tries += 1) {
+      if (tries > MOST_TRIES) throw new ZooKeeperError(CODE.noNode, line.path)
+      await this.#parts.parents.make(line.path)
+      const again = this.#create(request, line.path)
+      listed = this.#list([line])
+      ticket = await again
     }
+    await listed.get(line)
+    return this.#parts.tickets.standing(ticket, calledAt)
   }
 
-  async #standTogether(requests: readonly JoinRequest[], calledAt: number, tries: number): Promise<Standing[]> {
+  async #standTogether(
+    requests: readonly JoinRequest[],
+    lines: readonly LocalLine[],
+    tries: number,
+  ): Promise<OwnTicket[]> {
     const { client, parents, acl } = this.#parts
-    const paths = requests.map((request) => this.path(request))
+    const paths = lines.map(({ path }) => path)
     for (const path of paths) parents.expect(path)
     const steps = requests.map((request, index): MultiStep => {
       const data = encodeHolder(request)
@@ -197,15 +222,15 @@ export class Joins {
         resolve()
       })
     })
-    const listed = this.#list(requests)
+    const listed = this.#list(lines)
     await created
     if (stood === undefined) {
       if (tries === 0) throw new ZooKeeperError(CODE.noNode, paths.join(' '))
       for (const path of paths) await parents.make(path)
-      return await this.#standTogether(requests, calledAt, tries - 1)
+      return await this.#standTogether(requests, lines, tries - 1)
     }
     await Promise.all(listed.values())
-    return stood.map((ticket) => this.#parts.tickets.standing(ticket, calledAt))
+    return stood
   }
 
   async #hasRoom(request: JoinRequest): Promise<boolean> {
@@ -218,32 +243,12 @@ export class Joins {
   async #readLine(request: JoinRequest, path: string, sync: boolean): Promise<Node[]> {
     const { client } = this.#parts
     if (sync) client.sync(() => undefined)
-    const children = await answered<string[] | undefined>((reply) =>
-      client.getChildren(path, undefined, (error, value) =>
-        error?.code === CODE.noNode ? reply(undefined, undefined) : reply(error, value),
-      ),
-    )
+    const children = await found<string[]>((reply) => client.getChildren(path, undefined, reply))
     const nodes = (children ?? []).map((name) => parseNode(request.line.kind, name))
     return nodes.filter((node) => node !== undefined).sort(bySeq)
   }
 
-  /** Takes tickets back that stood for a moment. */
-  async #undo(requests: readonly JoinRequest[]): Promise<void> {
-    const tickets = requests.map(({ id }) => this.#parts.tickets.get(id)).filter((ticket) => ticket !== undefined)
-    for (const ticket of tickets) ticket.leaving = true
-    await Promise.all(
-      tickets.map(async (ticket) => {
-        await this.#delete(ticket.path)
-        this.#parts.tickets.drop(ticket)
-      }),
-    )
-  }
-
   #delete(path: string): Promise<true | undefined> {
-    return answered<true | undefined>((reply) =>
-      this.#parts.client.delete(path, (error, value) =>
-        error?.code === CODE.noNode ? reply(undefined, undefined) : reply(error, value),
-      ),
-    )
+    return found<true>((reply) => this.#parts.client.delete(path, reply))
   }
 }

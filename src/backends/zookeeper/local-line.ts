@@ -21,6 +21,11 @@ export interface OwnTicket {
   watcher?: Watcher
 }
 
+/** A path that is shared with Curator may be both a mutex and a read-write lock. */
+export function lineKey(line: LineKey, path: string): string {
+  return `${line.kind}:${path}`
+}
+
 /** One node of the line as far as this client knows. */
 interface Place extends Node {
   own?: OwnTicket
@@ -44,6 +49,9 @@ export interface LineEvents {
  */
 export class LocalLine {
   readonly path: string
+  readonly key: string
+  /** Joins under way: they need it although no ticket may stand yet. */
+  users = 0
   readonly #line: LineKey
   readonly #client: ZooKeeperClient
   readonly #events: LineEvents
@@ -56,6 +64,7 @@ export class LocalLine {
     this.#client = client
     this.#line = line
     this.path = path
+    this.key = lineKey(line, path)
     this.#events = events
   }
 

@@ -3,7 +3,7 @@ import type { LineKey } from '../../core/line.js'
 import type { Created, ZooKeeperClient } from './client/client.js'
 import { CODE, type ZooKeeperError } from './client/errors.js'
 import { EVENT } from './client/protocol.js'
-import { LocalLine, type OwnTicket } from './local-line.js'
+import { LocalLine, lineKey, type OwnTicket } from './local-line.js'
 import { parseNode } from './names.js'
 import type { Parents } from './parents.js'
 
@@ -35,16 +35,27 @@ export class Tickets {
     return this.#lines.values()
   }
 
-  /** What is known of a line; there is a moment when no ticket of ours stands there yet. */
+  /** What is known of a line, kept until `release`: a moment passes before the first ticket of ours stands there. */
+  use(key: LineKey, path: string): LocalLine {
+    const line = this.line(key, path)
+    line.users += 1
+    return line
+  }
+
+  release(line: LocalLine): void {
+    line.users -= 1
+    this.#tidy(line)
+  }
+
   line(key: LineKey, path: string): LocalLine {
-    // A path that is shared with Curator may be both a mutex and a read-write lock.
-    const text = `${key.kind}:${path}`
+    const text = lineKey(key, path)
     let line = this.#lines.get(text)
     if (line === undefined) {
       line = new LocalLine(this.#client, key, path, {
         granted: (ticket) => this.#events().granted(ticket.id, ticket.order),
         lost: (ticket) => {
           this.#forget(ticket)
+          this.#tidy(this.line(key, path))
           this.#events().lost([ticket.id])
         },
       })
@@ -69,7 +80,7 @@ export class Tickets {
     this.#byId.set(ticket.id, ticket)
     this.line(request.line, path).stand(ticket)
     this.#unwatched.add(ticket)
-    this.#timer ??= setTimeout(() => this.#watchAll(), WATCH_AFTER_MS).unref()
+    this.#timer ??= setTimeout(() => this.watchAll(), WATCH_AFTER_MS).unref()
     return ticket
   }
 
@@ -79,15 +90,7 @@ export class Tickets {
     const line = this.#lineOf(ticket)
     this.#forget(ticket)
     line?.gone(ticket.node.name)
-    if (line !== undefined) this.tidy(line, ticket.line)
-  }
-
-  /** Forgets a line where none of our tickets stands. */
-  tidy(line: LocalLine, key: LineKey): void {
-    if (line.size > 0) return
-    line.drop()
-    this.#lines.delete(`${key.kind}:${line.path}`)
-    this.#parents.leave(line.path)
+    if (line !== undefined) this.#tidy(line)
   }
 
   /** The session is over: so is everything that stood with it. */
@@ -141,7 +144,16 @@ export class Tickets {
     this.expire()
   }
 
-  #watchAll(): void {
+  /** Forgets a line where none of our tickets stands. */
+  #tidy(line: LocalLine): void {
+    if (line.size > 0 || line.users > 0) return
+    line.drop()
+    if (this.#lines.delete(line.key)) this.#parents.leave(line.path)
+  }
+
+  /** Watches those that were not worth it before, or could not be. */
+  watchAll(): void {
+    clearTimeout(this.#timer)
     this.#timer = undefined
     const tickets = this.#unwatched
     this.#unwatched = new Set()
@@ -149,8 +161,7 @@ export class Tickets {
   }
 
   #lineOf(ticket: OwnTicket): LocalLine | undefined {
-    const path = ticket.path.slice(0, ticket.path.lastIndexOf('/'))
-    return this.#lines.get(`${ticket.line.kind}:${path}`)
+    return this.#lines.get(lineKey(ticket.line, ticket.path.slice(0, ticket.path.lastIndexOf('/'))))
   }
 
   #forget(ticket: OwnTicket): void {

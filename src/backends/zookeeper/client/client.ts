@@ -150,3 +150,10 @@ export function answered<T>(request: (reply: Reply<T>) => void): Promise<T> {
     request((error, value) => (error === undefined ? resolve(value as T) : reject(error)))
   })
 }
+
+/** The same, where a node that is not there is an answer and no error. */
+export function found<T>(request: (reply: Reply<T>) => void): Promise<T | undefined> {
+  return new Promise((resolve, reject) => {
+    request((error, value) => (error === undefined || error.code === CODE.noNode ? resolve(value) : reject(error)))
+  })
+}

@@ -107,6 +107,10 @@ export class Session {
     return this.#state === 'connected' ? 0 : this.#dials
   }
 
+  get hostCount(): number {
+    return this.#hosts.length
+  }
+
   start(): void {
     if (this.#state === 'idle') this.#dial()
   }
