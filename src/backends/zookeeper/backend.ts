@@ -15,6 +15,7 @@ import { CODE, ZooKeeperError } from './client/errors.js'
 import type { SessionOptions } from './client/session.js'
 import { Doubts } from './doubts.js'
 import { failure } from './failures.js'
+import { Groups } from './group.js'
 import { Joins } from './join.js'
 import { Look } from './look.js'
 import type { OwnTicket } from './local-line.js'
@@ -58,6 +59,7 @@ export class ZooKeeperBackend implements Backend {
   readonly #tickets: Tickets
   readonly #doubts: Doubts
   readonly #joins: Joins
+  readonly #groups: Groups
   readonly #look: Look
   readonly #tombstones = new Tombstones()
   /** Joins under way, by id: a leave waits for its ticket's. */
@@ -76,8 +78,10 @@ export class ZooKeeperBackend implements Backend {
     this.#parents = new Parents(client, parts)
     this.#tickets = new Tickets(client, this.#parents, () => this.#events!)
     this.#doubts = new Doubts(client)
-    const shared = { client, tickets: this.#tickets, parents: this.#parents, doubts: this.#doubts }
-    this.#joins = new Joins({ ...shared, places: parts.places, acl: parts.acl })
+    const { places, acl } = parts
+    const shared = { client, tickets: this.#tickets, parents: this.#parents, doubts: this.#doubts, places, acl }
+    this.#joins = new Joins(shared)
+    this.#groups = new Groups(shared, this.#joins)
     this.#look = new Look(client, parts.places)
   }
 
@@ -169,7 +173,7 @@ export class ZooKeeperBackend implements Backend {
     const plain: JoinRequest[] = []
     const groups = new Map<string, JoinRequest[]>()
     for (const request of requests) {
-      const known = this.#known(request, calledAt)
+      const known = request.group === undefined ? this.#known(request, calledAt) : undefined
       if (known !== undefined) standings.set(request, known)
       else if (request.group !== undefined) groups.set(request.group, [...(groups.get(request.group) ?? []), request])
       else if (!request.wait) standings.set(request, this.#failing(this.#try(request, calledAt)))
@@ -178,7 +182,7 @@ export class ZooKeeperBackend implements Backend {
     }
     for (const [index, standing] of this.#joins.stand(plain, calledAt).entries()) standings.set(plain[index]!, standing)
     for (const group of groups.values()) {
-      const together = this.#joins.group(group, calledAt)
+      const together = this.#joinGroup(group, calledAt)
       for (const [index, request] of group.entries()) {
         standings.set(request, this.#failing(together.then((answers) => answers[index]!)))
       }
@@ -213,6 +217,14 @@ export class ZooKeeperBackend implements Backend {
     return { state: 'refused' }
   }
 
+  async #joinGroup(requests: readonly JoinRequest[], calledAt: number): Promise<Standing[]> {
+    if (requests.some(({ id }) => this.#tombstones.has(id))) return requests.map(() => ({ state: 'gone' }))
+    // A copy of the call may be under way still.
+    await Promise.all(requests.map(({ id }) => this.#joining.get(id)))
+    for (const request of requests) if (request.takeover) await this.#joins.takeOver(request)
+    return await this.#groups.join(requests, calledAt)
+  }
+
   async #try(request: JoinRequest, calledAt: number): Promise<Standing> {
     if (request.takeover) await this.#joins.takeOver(request)
     return await this.#joins.try(request, calledAt)
@@ -238,15 +250,32 @@ export class ZooKeeperBackend implements Backend {
     return await this.#look.remove(line, id)
   }
 
-  /** True when the node was there, or when an earlier delete of ours may have been what removed it. */
-  async #delete(ticket: OwnTicket): Promise<boolean> {
+  /**
+   * True when the node was there, or when an earlier delete of ours may have been what removed it. A delete
+   * whose answer is lost is asked for once more: as a rule the connection is back at once, or the session is
+   * over and the node with it.
+   */
+  async #delete(ticket: OwnTicket, last = false): Promise<boolean> {
     const again = ticket.leaving
     ticket.leaving = true
-    return await new Promise((resolve, reject) => {
+    try {
+      const removed = await this.#deleteNow(ticket)
+      return removed || again
+    } catch (error) {
+      if (!(error instanceof ZooKeeperError) || error.code === CODE.sessionExpired) return false
+      if (last || error.code !== CODE.connectionLoss) throw error
+    }
+    await this.#online.soon('leave')
+    return this.#tickets.get(ticket.id) === ticket && (await this.#delete(ticket, true))
+  }
+
+  #deleteNow(ticket: OwnTicket): Promise<boolean> {
+    return new Promise((resolve, reject) => {
       this.#client.delete(ticket.path, (error) => {
         if (error !== undefined && error.code !== CODE.noNode) return reject(error)
+        // In the very order of the answers: whoever is next among ours is judged by what is known now.
         this.#tickets.drop(ticket)
-        resolve(error === undefined || again)
+        resolve(error === undefined)
       })
     })
   }

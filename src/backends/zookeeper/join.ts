@@ -1,8 +1,8 @@
 import type { JoinRequest, Standing } from '../../core/backend.js'
 import { grantedCount } from '../../core/line.js'
-import { answered, type Created, type Data, found, type ZooKeeperClient } from './client/client.js'
+import { type Created, type Data, found, type ZooKeeperClient } from './client/client.js'
 import { CODE, ZooKeeperError } from './client/errors.js'
-import { type Acl, MODE, type MultiStep, type Stat } from './client/protocol.js'
+import { type Acl, MODE } from './client/protocol.js'
 import type { Doubts } from './doubts.js'
 import { failure } from './failures.js'
 import { decodeHolder, encodeHolder } from './holder.js'
@@ -38,7 +38,7 @@ export class Joins {
   stand(requests: readonly JoinRequest[], calledAt: number): Promise<Standing>[] {
     const lines = requests.map((request) => this.#parts.tickets.use(request.line, this.path(request)))
     const attempts = requests.map((request) => this.#create(request, this.path(request)))
-    const listed = this.#list(lines)
+    const listed = this.list(lines)
     return requests.map(async (request, index): Promise<Standing> => {
       const line = lines[index]!
       try {
@@ -53,60 +53,45 @@ export class Joins {
 
   /** Stands only where the line, as just read, has room; and not at all when somebody was quicker. */
   async try(request: JoinRequest, calledAt: number): Promise<Standing> {
-    if (!(await this.#hasRoom(request))) return { state: 'refused' }
+    if (!(await this.hasRoom(request))) return { state: 'refused' }
     const [standing] = await Promise.all(this.stand([request], calledAt))
     if (standing!.state !== 'waiting') return standing!
     const ticket = this.#parts.tickets.get(request.id)
-    if (ticket !== undefined) {
-      ticket.leaving = true
-      await this.#delete(ticket.path)
-      this.#parts.tickets.drop(ticket)
-    }
+    if (ticket !== undefined) await this.undo(ticket)
     return { state: 'refused' }
-  }
-
-  /** All of a group or none: created in one transaction, and taken back in one when not all are granted. */
-  async group(requests: readonly JoinRequest[], calledAt: number): Promise<Standing[]> {
-    const { tickets, client } = this.#parts
-    const rooms = await Promise.all(requests.map((request) => this.#hasRoom(request)))
-    const refused = requests.map((): Standing => ({ state: 'refused' }))
-    if (rooms.includes(false)) return refused
-    const lines = requests.map((request) => tickets.use(request.line, this.path(request)))
-    try {
-      const stood = await this.#standTogether(requests, lines, MOST_TRIES)
-      if (stood.some(({ state }) => state === 'lost')) throw new ZooKeeperError(CODE.sessionExpired, 'group')
-      if (stood.every(({ state }) => state === 'granted'))
-        return stood.map((ticket) => tickets.standing(ticket, calledAt))
-      for (const ticket of stood) ticket.leaving = true
-      await answered((reply) =>
-        client.multi(
-          stood.map(({ path }) => ({ op: 'delete', path, version: -1 })),
-          reply,
-        ),
-      )
-      for (const ticket of stood) tickets.drop(ticket)
-      return refused
-    } finally {
-      for (const line of lines) tickets.release(line)
-    }
   }
 
   /** Looks for a ticket whose creation was never answered. What an ended session left behind is not ours. */
   async find(request: JoinRequest): Promise<OwnTicket | undefined> {
-    const { client } = this.#parts
     const path = this.path(request)
     for (const { name } of await this.#readLine(request, path, true)) {
       if (parseNode(request.line.kind, name)!.id !== request.id) continue
-      const nodePath = `${path}/${name}`
-      const stat = await found<Stat>((reply) => client.exists(nodePath, undefined, reply))
-      if (stat === undefined || stat.ephemeralOwner !== client.session.id) continue
-      const ticket = this.#created(request, path, { path: nodePath, stat })
-      await this.#list([this.#parts.tickets.line(request.line, path)])
-        .values()
-        .next().value
-      return ticket
+      const adopting = this.adopt(request, path, `${path}/${name}`)
+      const listed = this.list([this.#parts.tickets.line(request.line, path)])
+      const ticket = await adopting
+      await Promise.all(listed.values())
+      if (ticket !== undefined) return ticket
     }
     return undefined
+  }
+
+  /** Takes up a node as the request's ticket, unless it is gone or another session's. A list must follow. */
+  adopt(request: JoinRequest, path: string, nodePath: string): Promise<OwnTicket | undefined> {
+    const { client } = this.#parts
+    return new Promise((resolve, reject) => {
+      client.exists(nodePath, undefined, (error, stat) => {
+        if (error !== undefined) reject(error)
+        else if (stat === undefined || stat.ephemeralOwner !== client.session.id) resolve(undefined)
+        else resolve(this.#created(request, path, { path: nodePath, stat }))
+      })
+    })
+  }
+
+  /** Takes a ticket back that stood for a moment. */
+  async undo(ticket: OwnTicket): Promise<void> {
+    ticket.leaving = true
+    await this.#delete(ticket.path)
+    this.#parts.tickets.drop(ticket)
   }
 
   /** Drops the owner's tickets of other clients. */
@@ -134,7 +119,7 @@ export class Joins {
     parents.expect(path)
     return new Promise((resolve, reject) => {
       client.create(
-        this.#prefix(request, path),
+        this.prefix(request, path),
         encodeHolder(request),
         acl,
         MODE.ephemeralSequential,
@@ -147,7 +132,8 @@ export class Joins {
     })
   }
 
-  #prefix({ line, id, weight, capacity }: JoinRequest, path: string): string {
+  /** The path of a ticket's node, less its number. */
+  prefix({ line, id, weight, capacity }: JoinRequest, path: string): string {
     return `${path}/${nodePrefix(line.kind, id, weight, capacity)}`
   }
 
@@ -164,7 +150,7 @@ export class Joins {
   }
 
   /** Reads each line once, after all creations. */
-  #list(lines: readonly LocalLine[]): Map<LocalLine, Promise<void>> {
+  list(lines: readonly LocalLine[]): Map<LocalLine, Promise<void>> {
     const listed = new Map<LocalLine, Promise<void>>()
     for (const line of new Set(lines)) {
       const list = new Promise<void>((resolve, reject) => {
@@ -192,48 +178,15 @@ export class Joins {
       if (tries > MOST_TRIES) throw new ZooKeeperError(CODE.noNode, line.path)
       await this.#parts.parents.make(line.path)
       const again = this.#create(request, line.path)
-      listed = this.#list([line])
+      listed = this.list([line])
       ticket = await again
     }
     await listed.get(line)
     return this.#parts.tickets.standing(ticket, calledAt)
   }
 
-  async #standTogether(
-    requests: readonly JoinRequest[],
-    lines: readonly LocalLine[],
-    tries: number,
-  ): Promise<OwnTicket[]> {
-    const { client, parents, acl } = this.#parts
-    const paths = lines.map(({ path }) => path)
-    for (const path of paths) parents.expect(path)
-    const steps = requests.map((request, index): MultiStep => {
-      const data = encodeHolder(request)
-      return { op: 'create', path: this.#prefix(request, paths[index]!), data, acl, mode: MODE.ephemeralSequential }
-    })
-    let stood: OwnTicket[] | undefined
-    const created = new Promise<void>((resolve, reject) => {
-      client.multi(steps, (error, results) => {
-        if (error !== undefined && error.code !== CODE.noNode) {
-          requests.forEach((request, index) => this.#unanswered(request, paths[index]!, error))
-          return reject(error)
-        }
-        stood = results?.map((result, index) => this.#created(requests[index]!, paths[index]!, result as Created))
-        resolve()
-      })
-    })
-    const listed = this.#list(lines)
-    await created
-    if (stood === undefined) {
-      if (tries === 0) throw new ZooKeeperError(CODE.noNode, paths.join(' '))
-      for (const path of paths) await parents.make(path)
-      return await this.#standTogether(requests, lines, tries - 1)
-    }
-    await Promise.all(listed.values())
-    return stood
-  }
-
-  async #hasRoom(request: JoinRequest): Promise<boolean> {
+  /** Whether a ticket that came now would be granted, as far as one look can tell. */
+  async hasRoom(request: JoinRequest): Promise<boolean> {
     // Those before may be dropped yet.
     if (request.takeover) return true
     const nodes = await this.#readLine(request, this.path(request), false)

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import type { LineView, TicketView } from '../../core/backend.js'
 import { byOrder, type Kind, KINDS, type LineKey } from '../../core/line.js'
-import { answered, type Data, found, type ZooKeeperClient } from './client/client.js'
-import { type Acl, MODE, type MultiResult } from './client/protocol.js'
+import { answered, type Created, type Data, found, type ZooKeeperClient } from './client/client.js'
+import { type Acl, MODE } from './client/protocol.js'
 import { decodeHolder, foreignHolder } from './holder.js'
 import { decodeSegment, kindPath, linePath, type Node, parseNode, type Places } from './names.js'
 
@@ -28,7 +28,7 @@ export class Look {
     return kindPath(this.#places, kind)
   }
 
-  /** Finds out that this user may create, read and delete: in one transaction that leaves nothing behind. */
+  /** Finds out that this user may create, read and delete. */
   async probe(acl: readonly Acl[]): Promise<void> {
     this.#acl = acl
     const folder = this.folder('mutex')
@@ -108,20 +108,19 @@ export class Look {
     return this.#clock === undefined ? undefined : performance.now() + this.#clock.offsetMs
   }
 
-  /** A node that is created and deleted in one transaction tells the leader's time; nobody ever sees it. */
+  /** A node that is created, and deleted in the same breath, tells the leader's time. */
   async #readClock(): Promise<void> {
     const path = `${this.folder('mutex')}/probe-${randomUUID()}`
-    const [made] = await answered<MultiResult[]>((reply) =>
-      this.#client.multi(
-        [
-          { op: 'create', path, data: new Uint8Array(0), acl: this.#acl, mode: MODE.ephemeral },
-          { op: 'delete', path, version: -1 },
-        ],
-        reply,
-      ),
+    let at = 0
+    const made = answered<Created>((reply) =>
+      this.#client.create(path, new Uint8Array(0), this.#acl, MODE.ephemeral, (error, value) => {
+        at = performance.now()
+        reply(error, value)
+      }),
     )
-    const at = performance.now()
-    if (made?.op === 'create') this.#clock = { offsetMs: Number(made.stat.ctime) - at, at }
+    const deleted = found<true>((reply) => this.#client.delete(path, reply))
+    const [{ stat }] = await Promise.all([made, deleted])
+    this.#clock = { offsetMs: Number(stat.ctime) - at, at }
   }
 
   async #nodes(kind: Kind, path: string): Promise<Node[]> {

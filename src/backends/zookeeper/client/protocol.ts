@@ -2,6 +2,7 @@
 import { type Reader, Writer } from './jute.js'
 
 export const OP = {
+  create: 1,
   delete: 2,
   exists: 3,
   getData: 4,
@@ -75,7 +76,7 @@ export type MultiStep =
 
 /** What became of one step: when any failed, none was done, and `error` is 0 or tells which step was to blame. */
 export type MultiResult =
-  | { readonly op: 'create'; readonly path: string; readonly stat: Stat }
+  | { readonly op: 'create'; readonly path: string; readonly stat: Stat | undefined }
   | { readonly op: 'done' }
   | { readonly op: 'error'; readonly error: number }
 
@@ -146,6 +147,8 @@ export function readMulti(reader: Reader): MultiResult[] {
     reader.int() // the error once more
     if (done) return results
     if (type === OP.create2) results.push({ op: 'create', path: reader.text(), stat: readStat(reader) })
+    // Servers before 3.9 answer every creation in a multi in the old way, which says nothing but the path.
+    else if (type === OP.create) results.push({ op: 'create', path: reader.text(), stat: undefined })
     else if (type === -1) results.push({ op: 'error', error: reader.int() })
     else results.push({ op: 'done' })
   }
