@@ -12,6 +12,7 @@ interface Opener {
 /** The stores by the scheme of their URL. */
 const OPENERS: Record<string, () => Promise<Opener>> = {
   'memory:': () => import('./connect/memory.js'),
+  'sqlite:': () => import('./connect/sqlite.js'),
   'zookeeper:': () => import('./connect/zookeeper.js'),
 }
 

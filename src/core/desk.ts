@@ -1,3 +1,4 @@
+import { Aborts } from './aborts.js'
 import { AlarmClock } from './alarm.js'
 import type { Backend, BackendEvents } from './backend.js'
 import type { Clock } from './clock.js'
@@ -22,6 +23,7 @@ export class Desk {
   readonly alarms: AlarmClock
   readonly leaps: Leaps
   readonly keeper: Keeper
+  readonly aborts: Aborts = new Aborts()
   readonly alive: Liveliness = new Liveliness()
   /** Every ticket that may still get an answer that matters, by id. */
   readonly places: Map<string, Place> = new Map()

@@ -252,11 +252,13 @@ export class Keeper {
     place.waiter?.granted(place)
   }
 
-  /** Sets the next renewal to a third of the lease from now, on a beat that other leases share. */
+  /** Sets the next renewal to a third of the ttl from now, on a beat that other leases share. */
   #beat(place: Place, leaseMs: number): void {
     const { renew, maxHoldMs } = place.wish.options
-    const next = place.leaseSentAt + leaseMs / 3
-    const quantum = leaseMs / 3 / BEATS
+    // Of what is believed: with a grace longer than the ttl, a third of the store's lease would come too late.
+    const thirdMs = (leaseMs - Math.min(place.wish.options.graceMs, leaseMs)) / 3
+    const next = place.leaseSentAt + thirdMs
+    const quantum = Math.max(1, thirdMs / BEATS)
     const over = next - place.heldSince >= maxHoldMs
     place.renewAt = renew && !over ? Math.floor(next / quantum) * quantum : Number.POSITIVE_INFINITY
     this.#sleep(place)
