@@ -134,8 +134,11 @@ export class ZooKeeperBackend implements Backend {
   }
 
   async leave(requests: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
-    for (const { id, tombstoneMs } of requests) {
+    for (const { id, handle, tombstoneMs } of requests) {
       if (tombstoneMs > 0) this.#tombstones.bury(id, tombstoneMs)
+      if (handle !== undefined && handle !== id) continue
+      this.#giveUp(id)
+      void this.#joining.get(id)?.then(() => this.#giveUp(id))
     }
     await this.#online.soon('leave')
     return await Promise.all(
@@ -239,10 +242,17 @@ export class ZooKeeperBackend implements Backend {
     return standing.catch((error: unknown): Standing => ({ state: 'failed', error: failure(error, 'join the line') }))
   }
 
+  /** Notes that nobody wants this ticket, also where no server can be told now: then it goes once one can. */
+  #giveUp(id: string): void {
+    const ticket = this.#tickets.get(id)
+    if (ticket !== undefined) ticket.unwanted = true
+    const doubt = this.#doubts.get(id)
+    if (doubt !== undefined) doubt.over = true
+  }
+
   async #leave({ line, id, handle }: LeaveRequest): Promise<boolean> {
     await this.#joining.get(id)
     const doubt = this.#doubts.get(id)
-    if (doubt !== undefined) doubt.over = true
     const ticket = this.#tickets.get(id)
     if (ticket !== undefined) return (handle === undefined || handle === id) && (await this.#delete(ticket))
     // Neither ours nor possibly ours, and no eviction: it went with its session.
@@ -287,7 +297,10 @@ export class ZooKeeperBackend implements Backend {
   #connected(fresh: boolean): void {
     if (!fresh) {
       // What happened meanwhile is told by the watches that were set again; what was being asked is asked again.
-      for (const line of this.#tickets.lines()) line.refresh()
+      for (const line of this.#tickets.lines()) {
+        line.refresh()
+        for (const ticket of line.tickets()) if (ticket.unwanted) void this.#delete(ticket).catch(() => undefined)
+      }
       this.#tickets.watchAll()
     }
     this.#online.connected()

@@ -17,6 +17,8 @@ export interface OwnTicket {
   state: 'standing' | 'waiting' | 'granted' | 'lost'
   /** Somebody asked to delete its node: that it goes is no surprise. */
   leaving: boolean
+  /** Nobody wants it any more, though its node may still stand. */
+  unwanted?: boolean
   /** Set while its own node is watched, so that an eviction is noticed. */
   watcher?: Watcher
 }
