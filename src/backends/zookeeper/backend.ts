@@ -76,7 +76,7 @@ export class ZooKeeperBackend implements Backend {
     const client = this.#client
     this.#online = new Online(client.session)
     this.#parents = new Parents(client, parts)
-    this.#tickets = new Tickets(client, this.#parents, () => this.#events!)
+    this.#tickets = new Tickets(client, this.#parents, () => this.#events)
     this.#doubts = new Doubts(client)
     const { places, acl } = parts
     const shared = { client, tickets: this.#tickets, parents: this.#parents, doubts: this.#doubts, places, acl }
@@ -119,7 +119,7 @@ export class ZooKeeperBackend implements Backend {
     // The session keeps itself alive; only when its last proof is old, or somebody waits, is there a question.
     if (waiting || session.provenUntil - calledAt < session.timeoutMs / 2) {
       const lines = new Set(requests.map((request) => this.#lineOf(request)))
-      for (const line of lines) line?.refresh()
+      for (const line of lines) line?.lookAgain(session.timeoutMs / 5)
       try {
         await answered((reply) => this.#client.sync(reply))
       } catch (error) {
@@ -165,8 +165,11 @@ export class ZooKeeperBackend implements Backend {
   async close(): Promise<void> {
     this.#events = undefined
     this.#doubts.clear()
+    // Nothing else may be keeping the process alive, and a session that is not ended holds others up.
+    const alive = setInterval(() => undefined, 1_000)
     if (this.#client.session.state === 'connected') await this.#parents.close()
     await this.#client.session.close()
+    clearInterval(alive)
     this.#tickets.close()
     this.#online.close()
   }

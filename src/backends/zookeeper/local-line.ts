@@ -32,6 +32,8 @@ export function lineKey(line: LineKey, path: string): string {
 interface Place extends Node {
   own?: OwnTicket
   watcher?: Watcher
+  /** Those of ours that cannot be granted before this one (or another of their guards) has left. */
+  dependents?: Set<Place>
 }
 
 export interface LineEvents {
@@ -61,6 +63,7 @@ export class LocalLine {
   #places: Place[] = []
   readonly #own = new Map<string, OwnTicket>()
   #asking = false
+  #listedAt = Number.NEGATIVE_INFINITY
 
   constructor(client: ZooKeeperClient, line: LineKey, path: string, events: LineEvents) {
     this.#client = client
@@ -81,10 +84,7 @@ export class LocalLine {
 
   /** How many nodes stand before a ticket, as far as is known. */
   ahead(ticket: OwnTicket): number {
-    return Math.max(
-      0,
-      this.#places.findIndex(({ name }) => name === ticket.node.name),
-    )
+    return this.#indexOf(ticket.node)
   }
 
   /** Notes a ticket that the server has just created. It is judged by the next list. */
@@ -100,19 +100,26 @@ export class LocalLine {
     this.#asking = true
     this.#client.getChildren(this.path, undefined, (error, children) => {
       this.#asking = false
+      this.#listedAt = performance.now()
       // Not there any more: then neither are our tickets. Other errors say nothing; the session reads again.
       if (error === undefined || error.code === CODE.noNode) this.#apply(children ?? [])
       reply?.(error)
     })
   }
 
+  /** Reads the line unless that was done lately: the watches tell of every change, this only makes sure. */
+  lookAgain(maxAgeMs: number): void {
+    if (!this.#asking && performance.now() - this.#listedAt > maxAgeMs) this.refresh()
+  }
+
   /** A node has left, ours or another's. */
-  gone(name: string): void {
-    const at = this.#places.findIndex((place) => place.name === name)
-    if (at === -1) return
-    const [place] = this.#places.splice(at, 1)
-    this.#forget(place!)
-    this.#settle(false)
+  gone(node: Node): void {
+    const at = this.#indexOf(node)
+    const place = this.#places[at]
+    if (place?.name !== node.name) return
+    this.#places.splice(at, 1)
+    this.#forget(place)
+    this.#settle(place.dependents ?? [], false)
   }
 
   /** Nothing here concerns the client any more. */
@@ -135,10 +142,11 @@ export class LocalLine {
       if (place.own.state === 'standing') place.own.state = 'waiting'
       if (last === undefined || bySeq(last, place) < 0) last = place
     }
-    for (const place of known.values()) this.#forget(place)
     const end = last
     this.#places = end === undefined ? [] : places.filter((place) => bySeq(place, end) <= 0).sort(bySeq)
-    this.#settle(true)
+    for (const place of this.#places) delete place.dependents
+    for (const place of known.values()) this.#forget(place)
+    this.#settle(this.#places, true)
   }
 
   #forget(place: Place): void {
@@ -149,28 +157,26 @@ export class LocalLine {
     if (!own.leaving) this.#events.lost(own)
   }
 
-  /** The grant rule over what is known, and a watch on what can change its answer. `fresh`: the line was just read. */
-  #settle(fresh: boolean): void {
-    let sum = 0
-    let open = true
-    let lastWrite: Place | undefined
-    let unknown = false
+  /**
+   * The grant rule over what is known, from the head as far as it grants; then a watch on what can change the
+   * answer for those that `waiters` names. `fresh`: the line was just read.
+   */
+  #settle(waiters: Iterable<Place>, fresh: boolean): void {
     const granted: OwnTicket[] = []
-    for (const [index, place] of this.#places.entries()) {
-      sum += place.weight
-      if (sum > place.capacity) open = false
-      const { own } = place
-      if (own?.state === 'waiting') {
-        if (open) {
-          own.state = 'granted'
-          granted.push(own)
-        } else {
-          for (const guard of this.#guards(index, place, lastWrite)) {
-            if (guard.own !== undefined || guard.watcher !== undefined) continue
-            if (fresh) this.#watch(guard)
-            else unknown = true
-          }
-        }
+    let sum = 0
+    for (const { weight, capacity, own } of this.#places) {
+      sum += weight
+      if (sum > capacity) break
+      if (own?.state !== 'waiting') continue
+      own.state = 'granted'
+      granted.push(own)
+    }
+    let unknown = false
+    let lastWrite: Place | undefined
+    for (const place of waiters) {
+      if (place.own?.state === 'waiting') {
+        const guards = this.#guards(place, fresh ? lastWrite : undefined)
+        for (const guard of guards) if (!this.#depend(place, guard, fresh)) unknown = true
       }
       if (place.weight === RW_CAPACITY) lastWrite = place
     }
@@ -180,28 +186,50 @@ export class LocalLine {
     for (const ticket of granted) this.#events.granted(ticket)
   }
 
+  /** False when the guard is somebody who may have left long ago. */
+  #depend(place: Place, guard: Place, fresh: boolean): boolean {
+    guard.dependents ??= new Set()
+    guard.dependents.add(place)
+    if (guard.own !== undefined || guard.watcher !== undefined) return true
+    if (fresh) this.#watch(guard)
+    return fresh
+  }
+
   /**
    * The places of which one must leave before this ticket can be granted: the nearest ones that together
    * leave it no room. For a mutex and a writer that is its predecessor, for a reader the last writer before
    * it, for a semaphore at most `capacity` nodes. Were all of them still there, the weights up to the
    * ticket would exceed its capacity; so as long as none has left, no look is needed.
    */
-  #guards(index: number, place: Place, lastWrite: Place | undefined): readonly Place[] {
-    if (this.#line.kind === 'rw' && place.weight < RW_CAPACITY && lastWrite !== undefined) return [lastWrite]
+  #guards(place: Place, lastWrite: Place | undefined): readonly Place[] {
+    const reading = this.#line.kind === 'rw' && place.weight < RW_CAPACITY
+    if (reading && lastWrite !== undefined) return [lastWrite]
     const guards: Place[] = []
     let room = place.capacity - place.weight
-    for (let at = index - 1; at >= 0 && room >= 0; at -= 1) {
+    for (let at = this.#indexOf(place) - 1; at >= 0 && room >= 0; at -= 1) {
       const before = this.#places[at]!
+      if (reading && before.weight < RW_CAPACITY) continue
       guards.push(before)
       room -= before.weight
     }
     return guards
   }
 
+  /** Where a node stands, or would. */
+  #indexOf(node: Pick<Node, 'seq'>): number {
+    let [low, high] = [0, this.#places.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (bySeq(this.#places[middle]!, node) < 0) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+
   #watch(place: Place): void {
     const watcher: Watcher = ({ type }) => {
       delete place.watcher
-      if (type === EVENT.deleted) this.gone(place.name)
+      if (type === EVENT.deleted) this.gone(place)
       else this.refresh()
     }
     place.watcher = watcher
@@ -209,7 +237,7 @@ export class LocalLine {
       if (error === undefined) return
       delete place.watcher
       // A broken connection reads all lines again once it is back.
-      if (error.code === CODE.noNode) this.gone(place.name)
+      if (error.code === CODE.noNode) this.gone(place)
     })
   }
 

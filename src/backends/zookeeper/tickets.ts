@@ -14,14 +14,14 @@ const WATCH_AFTER_MS = 100
 export class Tickets {
   readonly #client: ZooKeeperClient
   readonly #parents: Parents
-  readonly #events: () => BackendEvents
+  readonly #events: () => BackendEvents | undefined
   readonly #byId = new Map<string, OwnTicket>()
   readonly #lines = new Map<string, LocalLine>()
-  /** Tickets whose own node is not watched yet. */
+  /** Holds whose own node is not watched yet. Whoever waits has his line read now and then, which tells as well. */
   #unwatched = new Set<OwnTicket>()
   #timer: NodeJS.Timeout | undefined
 
-  constructor(client: ZooKeeperClient, parents: Parents, events: () => BackendEvents) {
+  constructor(client: ZooKeeperClient, parents: Parents, events: () => BackendEvents | undefined) {
     this.#client = client
     this.#parents = parents
     this.#events = events
@@ -52,11 +52,15 @@ export class Tickets {
     let line = this.#lines.get(text)
     if (line === undefined) {
       line = new LocalLine(this.#client, key, path, {
-        granted: (ticket) => this.#events().granted(ticket.id, ticket.order),
+        granted: (ticket) => {
+          this.#unwatched.add(ticket)
+          this.#timer ??= setTimeout(() => this.watchAll(), WATCH_AFTER_MS).unref()
+          this.#events()?.granted(ticket.id, ticket.order)
+        },
         lost: (ticket) => {
           this.#forget(ticket)
           this.#tidy(this.line(key, path))
-          this.#events().lost([ticket.id])
+          this.#events()?.lost([ticket.id])
         },
       })
       this.#lines.set(text, line)
@@ -79,8 +83,6 @@ export class Tickets {
     }
     this.#byId.set(ticket.id, ticket)
     this.line(request.line, path).stand(ticket)
-    this.#unwatched.add(ticket)
-    this.#timer ??= setTimeout(() => this.watchAll(), WATCH_AFTER_MS).unref()
     return ticket
   }
 
@@ -89,7 +91,7 @@ export class Tickets {
     ticket.leaving = true
     const line = this.#lineOf(ticket)
     this.#forget(ticket)
-    line?.gone(ticket.node.name)
+    line?.gone(ticket.node)
     if (line !== undefined) this.#tidy(line)
   }
 
@@ -125,7 +127,7 @@ export class Tickets {
   watch(ticket: OwnTicket): void {
     this.#unwatched.delete(ticket)
     if (ticket.watcher !== undefined || ticket.state === 'lost' || ticket.leaving) return
-    const missing = (): void => this.#lineOf(ticket)?.gone(ticket.node.name)
+    const missing = (): void => this.#lineOf(ticket)?.gone(ticket.node)
     ticket.watcher = ({ type }) => {
       delete ticket.watcher
       if (type === EVENT.deleted) missing()
