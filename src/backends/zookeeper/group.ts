@@ -64,7 +64,7 @@ export class Groups {
     for (let tries = 1; nodePaths === undefined; tries += 1) {
       if (tries > MOST_TRIES) throw new ZooKeeperError(CODE.noNode, 'group')
       // One after the other: they may share folders.
-      if (tries > 1) for (const { path } of lines) await this.#parts.parents.make(path)
+      if (tries > 1) for (const { path } of lines) await this.#parts.parents.missing(path)
       nodePaths = await this.#create(requests, lines)
     }
     try {

@@ -176,7 +176,7 @@ export class Joins {
     let ticket = await attempt
     for (let tries = 1; ticket === undefined; tries += 1) {
       if (tries > MOST_TRIES) throw new ZooKeeperError(CODE.noNode, line.path)
-      await this.#parts.parents.make(line.path)
+      await this.#parts.parents.missing(line.path)
       const again = this.#create(request, line.path)
       listed = this.list([line])
       ticket = await again

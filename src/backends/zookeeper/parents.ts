@@ -1,6 +1,6 @@
 import type { Acl, Mode } from './client/protocol.js'
 import { MODE } from './client/protocol.js'
-import { answered, type ZooKeeperClient } from './client/client.js'
+import { answered, type Created, type ZooKeeperClient } from './client/client.js'
 import { CODE, ZooKeeperError } from './client/errors.js'
 
 /** An idle line's parent goes after so long: soon enough to leave nothing behind, too late to cost a busy line anything. */
@@ -34,23 +34,18 @@ export class Parents {
   expect(path: string): void {
     this.#idle.delete(path)
     if (this.#known.has(path)) return
-    this.note(path)
+    if (this.#known.size >= MOST_KNOWN) this.#known.clear()
+    this.#known.add(path)
     // NodeExists is as good; whatever else is wrong, the ticket's own creation says too.
     this.#client.create(path, EMPTY, this.#options.acl, this.#mode(), (error) => {
       if (error !== undefined && error.code !== CODE.nodeExists) this.#known.delete(path)
     })
   }
 
-  note(path: string): void {
-    if (this.#known.size >= MOST_KNOWN) this.#known.clear()
-    this.#known.add(path)
-  }
-
-  /** Makes a line's parent, with all that it stands below. */
-  async make(path: string): Promise<void> {
+  /** A ticket found no parent: makes what that stands below, and has the parent itself sent with the next ticket. */
+  async missing(path: string): Promise<void> {
+    this.#known.delete(path)
     await this.folder(path.slice(0, path.lastIndexOf('/')))
-    await this.#create(path, this.#mode())
-    this.note(path)
   }
 
   /** Makes a path of plain nodes. */
@@ -58,7 +53,11 @@ export class Parents {
     if (path === '') return
     if ((await answered((reply) => this.#client.exists(path, undefined, reply))) !== undefined) return
     await this.folder(path.slice(0, path.lastIndexOf('/')))
-    await this.#create(path, MODE.persistent)
+    try {
+      await answered<Created>((reply) => this.#client.create(path, EMPTY, this.#options.acl, MODE.persistent, reply))
+    } catch (error) {
+      if (!(error instanceof ZooKeeperError) || error.code !== CODE.nodeExists) throw error
+    }
   }
 
   /** No ticket of ours stands there any more. */
@@ -110,14 +109,6 @@ export class Parents {
 
   #mode(): Mode {
     return this.#options.container ? MODE.container : MODE.persistent
-  }
-
-  async #create(path: string, mode: Mode): Promise<void> {
-    try {
-      await answered((reply) => this.#client.create(path, EMPTY, this.#options.acl, mode, reply))
-    } catch (error) {
-      if (!(error instanceof ZooKeeperError) || error.code !== CODE.nodeExists) throw error
-    }
   }
 }
 

@@ -1,4 +1,4 @@
-import { connect as connectTcp, type Socket } from 'node:net'
+import { connect as connectTcp, isIP, type Socket } from 'node:net'
 import { connect as connectTls, type ConnectionOptions } from 'node:tls'
 import { Reader } from './jute.js'
 
@@ -32,7 +32,7 @@ export class Connection {
 
   constructor(host: Host, tls: ConnectionOptions | undefined, timeoutMs: number, events: ConnectionEvents) {
     this.#events = events
-    const socket = tls === undefined ? connectTcp(host) : connectTls({ servername: host.host, ...tls, ...host })
+    const socket = tls === undefined ? connectTcp(host) : connectTls({ ...serverName(host), ...tls, ...host })
     this.#socket = socket
     socket.unref()
     socket.setNoDelay(true)
@@ -106,4 +106,9 @@ export class Connection {
     this.#closed = true
     this.#events.closed(this.#error ?? new Error('the server closed the connection'))
   }
+}
+
+/** An address is no name: a server's certificate is then checked against the address itself. */
+function serverName({ host }: Host): { servername?: string } {
+  return isIP(host) === 0 ? { servername: host } : {}
 }
