@@ -13,6 +13,8 @@ interface Opener {
 const OPENERS: Record<string, () => Promise<Opener>> = {
   'memory:': () => import('./connect/memory.js'),
   'sqlite:': () => import('./connect/sqlite.js'),
+  'memcached:': () => import('./connect/memcached.js'),
+  'memcacheds:': () => import('./connect/memcached.js'),
   'zookeeper:': () => import('./connect/zookeeper.js'),
 }
 

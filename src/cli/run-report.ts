@@ -7,7 +7,7 @@ import { kindOf, type RunOptions } from './run-options.js'
 import { exitCodeOfSignal, Interrupted } from './signals.js'
 import { shellWord, span, visible } from './text.js'
 import { whoHolds } from './tickets.js'
-import type { Outcome } from './warden.js'
+import { GuardianGoneError, type Outcome } from './warden.js'
 
 /** What `holdfast run` tells of itself on stderr, as text or as JSON lines, and the exit status that goes with it. */
 export class RunReport {
@@ -49,39 +49,47 @@ export class RunReport {
       if (this.#options.json) this.#json({ event: 'interrupted', name: this.#options.name, exitCode: error.exitCode })
       return error.exitCode
     }
+    if (error instanceof GuardianGoneError) {
+      this.#tell('error', `${error.message}. Nothing was run. Try again.`, { exitCode: EXIT.internal })
+      return EXIT.internal
+    }
     const { text, exitCode } = explain(error, this.#options.store)
     this.#tell('error', text, { exitCode })
     return exitCode
   }
 
-  /** How it ended. `ours`: the lock was ours until after the command had ended. */
-  end(outcome: Outcome, lease: Lease, ours: boolean): number {
+  /** How it ended. `ours`: whether the lock was ours until after the command had ended, or why that is not known. */
+  end(outcome: Outcome, lease: Lease, ours: boolean | Error): number {
     if (outcome.type === 'failed') return this.#notStarted(outcome)
     if (outcome.type === 'abandoned') return this.#abandoned(outcome)
     return outcome.stopped === undefined ? this.#ended(outcome, ours) : this.#stopped(outcome, lease)
   }
 
-  #ended(ended: Ended, ours: boolean): number {
+  #ended(ended: Ended, ours: boolean | Error): number {
+    const { name, ttlMs, graceMs, json, store } = this.#options
     const exitCode = ended.signal === null ? (ended.code ?? EXIT.internal) : exitCodeOfSignal(ended.signal)
-    const facts = { exitCode, signal: ended.signal, ours }
-    if (!ours) {
-      const text = `'${visible(this.#options.name)}' was lost before the command ended by itself${this.#because()}: it may have run beside the next holder.`
+    const facts = { exitCode, signal: ended.signal, ours: ours === true }
+    if (ours instanceof Error) {
+      const { text } = explain(ours, store)
+      const lapses = `the lock of '${visible(name)}' lapses by itself within ${span(ttlMs + graceMs)}`
+      this.#tell('ended', `the command ended, but ${lapses}: it could not be given back. ${text}`, facts)
+    } else if (!ours) {
+      const text = `'${visible(name)}' was lost before the command ended by itself${this.#stoodStillText()}: it may have run beside the next holder.`
       this.#tell('ended', text, facts)
-    } else if (this.#options.json) {
-      this.#json({ event: 'ended', name: this.#options.name, ...facts })
+    } else if (json) {
+      this.#json({ event: 'ended', name, ...facts })
     }
     return exitCode
   }
 
   #stopped(ended: Ended, lease: Lease): number {
-    const reason: unknown = lease.signal.reason
-    const why = this.#because() || (reason instanceof Error ? ` (${redact(reason.message, this.#options.store)})` : '')
+    const why = this.#stoodStillText() || `: ${lostText(lease.signal.reason, this.#options.store)}`
     const what =
       ended.stopped === 'gone'
         ? 'The command was killed at once.'
         : `The command was stopped with ${ended.killed ? 'SIGTERM and then SIGKILL' : 'SIGTERM'} before anyone else could get the lock.`
     const left = ended.survivors ? ' Something of its process group was still there after SIGKILL.' : ''
-    const text = `lost '${visible(this.#options.name)}' (fence ${lease.fence})${why || ': it could not be renewed in time'}. ${what}${left}`
+    const text = `lost '${visible(this.#options.name)}' (fence ${lease.fence})${why}. ${what}${left}`
     this.#tell('lost', text, {
       exitCode: EXIT.lost,
       signal: ended.signal,
@@ -120,7 +128,7 @@ export class RunReport {
   }
 
   /** Whether this process stood still is something that only it can know, and mostly the whole story. */
-  #because(): string {
+  #stoodStillText(): string {
     if (this.#stoodStillMs < this.#options.ttlMs / 2) return ''
     return `: holdfast itself stood still for ${span(this.#stoodStillMs)} (stopped, or a machine too busy) and could not renew it`
   }
@@ -133,4 +141,10 @@ export class RunReport {
   #json(value: Record<string, unknown>): void {
     process.stderr.write(jsonLine(value))
   }
+}
+
+/** Core's own words on why, without its advice to programs. */
+function lostText(reason: unknown, store: string | undefined): string {
+  if (!(reason instanceof Error)) return 'it could not be renewed in time'
+  return redact(/ is lost: (.+?)\. /.exec(reason.message)?.[1] ?? reason.message, store)
 }

@@ -142,7 +142,10 @@ export class Client {
 
   async #close(): Promise<void> {
     const { desk } = this
+    // A process whose last act is to await this would end in the middle of it: nothing of a backend keeps it alive.
+    desk.alive.begin()
     desk.closing = true
+    desk.closingUntil = desk.clock.now() + desk.callTimeoutMs
     for (const end of [...desk.pending]) end()
     for (const place of [...desk.places.values()]) {
       if (place.state !== 'held') continue
@@ -153,8 +156,12 @@ export class Client {
       )
       desk.leaveInBackground(place)
     }
-    await this.#opening?.catch(() => undefined)
-    await desk.close()
-    if (this.#opened) await desk.backend.close()
+    try {
+      await this.#opening?.catch(() => undefined)
+      await desk.close()
+      if (this.#opened) await desk.backend.close()
+    } finally {
+      desk.alive.close()
+    }
   }
 }

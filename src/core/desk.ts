@@ -33,6 +33,8 @@ export class Desk {
   /** Ends the acquires that are still pending. */
   readonly pending: Set<() => void> = new Set()
   closing = false
+  /** Once closing, nothing is tried for longer than this. */
+  closingUntil: number = Number.POSITIVE_INFINITY
 
   constructor(backend: Backend, clock: Clock, callTimeoutMs: number) {
     this.backend = backend
@@ -102,17 +104,18 @@ export class Desk {
           error = thrown
         }
         const retryable = error instanceof BackendError && error.retryable
-        if (!retryable || this.clock.now() >= until) throw error
-        await this.pause(Math.min(this.retryMs(failures), Math.max(1, until - this.clock.now())))
+        const end = Math.min(until, this.closingUntil)
+        if (!retryable || this.clock.now() >= end) throw error
+        await this.pause(Math.min(this.retryMs(failures), Math.max(1, end - this.clock.now())))
       }
     } finally {
       this.alive.end()
     }
   }
 
-  /** Leaves without making anyone wait for it; bounded by the ticket's own lease. */
+  /** Leaves without making anyone wait for it; for as long as the ticket, or a join of it, may still be out there. */
   leaveInBackground(place: Place): void {
-    const farewell = this.leave(place, 0, place.lapsesAt)
+    const farewell = this.leave(place, 0, place.leaveUntil)
       .catch((error: unknown) => this.report(place, error))
       .finally(() => this.farewells.delete(farewell))
     this.farewells.add(farewell)
@@ -146,6 +149,5 @@ export class Desk {
     await Promise.all(this.farewells)
     this.alarms.close()
     this.lanes.close()
-    this.alive.close()
   }
 }

@@ -29,10 +29,13 @@ export class Keeper {
     const pushedAt = desk.clock.now()
     desk.leaps.note(pushedAt)
     place.keeper = this
-    place.leased(pushedAt, place.waitTtlMs)
+    // Counted from the first send of this id: a push may tell of a grant while a repeated join, which
+    // would restart the lease, has not reached the store.
+    if (place.failedJoins === 0) place.leased(pushedAt, place.waitTtlMs)
     desk.places.set(place.id, place)
     // Until answered: a copy of it may arrive at any time.
     place.unanswered = true
+    place.lastJoinAt = pushedAt
     desk.lanes.join.push(place.joinRequest(wait)).then(
       ({ result, sentAt }) => this.joined(place, result, sentAt),
       (error: unknown) => this.#joinFailed(place, error),
@@ -43,7 +46,7 @@ export class Keeper {
   joined(place: Place, standing: Standing, sentAt: number): void {
     if (standing.state === 'failed') return this.#joinFailed(place, standing.error)
     // With an earlier attempt unanswered, a copy of that one may still be under way.
-    if (place.failures === 0) place.unanswered = false
+    if (place.failedJoins === 0) place.unanswered = false
     this.#heard(place)
     if (place.state !== 'joining') return this.#joinedLate(place, standing, sentAt)
     this.#take(place, standing, sentAt)
@@ -65,6 +68,7 @@ export class Keeper {
     }
     try {
       for (let failures = 1; ; failures += 1) {
+        for (const place of places) place.lastJoinAt = desk.clock.now()
         const error = await this.#tryTogether(places, group)
         if (error === undefined) break
         const retryable = error instanceof BackendError && error.retryable
@@ -184,7 +188,7 @@ export class Keeper {
       }
       return failure
     } catch (error) {
-      for (const place of places) place.failures += 1
+      for (const place of places) place.failedJoins += 1
       return asBackendError(this.#desk.backend.name, error)
     }
   }
@@ -203,7 +207,7 @@ export class Keeper {
   }
 
   #joinFailed(place: Place, error: unknown): void {
-    place.failures += 1
+    place.failedJoins += 1
     if (place.state === 'joining') place.waiter?.failed(place, error)
   }
 
@@ -223,6 +227,8 @@ export class Keeper {
       case 'refused':
         this.forget(place)
         place.state = 'left'
+        // Refused, but an earlier copy may still arrive and find the line free: bury it.
+        if (place.unanswered) this.#desk.leaveInBackground(place)
         return place.waiter?.refused(place)
       case 'gone':
         if (place.state === 'held') return this.lose(place, 'the store does not know the ticket any more')

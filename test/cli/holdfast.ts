@@ -129,6 +129,11 @@ export function beating(file: string, label: string, stubborn = false): string[]
   return [process.execPath, '-e', BEAT, file, label, stubborn ? 'stubborn' : 'polite']
 }
 
+/** A command as text for a shell. */
+export function quoted(command: readonly string[]): string {
+  return command.map((word) => `'${word.replaceAll("'", String.raw`'\''`)}'`).join(' ')
+}
+
 export interface Beat {
   readonly label: string
   readonly what: 'beat' | 'term'
