@@ -77,7 +77,7 @@ export class ZooKeeperBackend implements Backend {
     this.#online = new Online(client.session)
     this.#parents = new Parents(client, parts)
     this.#tickets = new Tickets(client, this.#parents, () => this.#events)
-    this.#doubts = new Doubts(client)
+    this.#doubts = new Doubts()
     const { places, acl } = parts
     const shared = { client, tickets: this.#tickets, parents: this.#parents, doubts: this.#doubts, places, acl }
     this.#joins = new Joins(shared)
@@ -260,7 +260,9 @@ export class ZooKeeperBackend implements Backend {
     if (ticket !== undefined) return (handle === undefined || handle === id) && (await this.#delete(ticket))
     // Neither ours nor possibly ours, and no eviction: it went with its session.
     if (handle !== undefined && doubt === undefined) return false
-    return await this.#look.remove(line, id)
+    const removed = await this.#look.remove(line, id)
+    this.#doubts.settle(id)
+    return removed
   }
 
   /**
@@ -302,8 +304,10 @@ export class ZooKeeperBackend implements Backend {
       // What happened meanwhile is told by the watches that were set again; what was being asked is asked again.
       for (const line of this.#tickets.lines()) {
         line.refresh()
-        for (const ticket of line.tickets()) if (ticket.unwanted) void this.#delete(ticket).catch(() => undefined)
+        for (const ticket of line.tickets()) if (ticket.unwanted) void this.#delete(ticket).catch(ignore)
       }
+      for (const [id, line] of this.#doubts.over())
+        void this.#leave({ line, id, keepMs: 0, tombstoneMs: 0 }).catch(ignore)
       this.#tickets.watchAll()
     }
     this.#online.connected()
@@ -315,4 +319,8 @@ export class ZooKeeperBackend implements Backend {
     this.#parents.forget()
     if (ids.length > 0) this.#events?.lost(ids)
   }
+}
+
+function ignore(): void {
+  // Tried again after the next break: nothing but a break can make it fail.
 }

@@ -76,11 +76,11 @@ export class Groups {
       await Promise.all(listed.values())
       if (stood.length === requests.length) return stood
     } catch (error) {
-      this.#doubt(requests, lines)
+      this.#doubt(requests)
       throw error
     }
     // Somebody has evicted one of them already.
-    this.#doubt(requests, lines)
+    this.#doubt(requests)
     throw new ZooKeeperError(CODE.noNode, 'group')
   }
 
@@ -98,12 +98,12 @@ export class Groups {
     } catch (error) {
       if (!(error instanceof ZooKeeperError)) throw error
       if (error.code === CODE.noNode) return undefined
-      if (error.code === CODE.connectionLoss && error.sent) this.#doubt(requests, lines)
+      if (error.code === CODE.connectionLoss && error.sent) this.#doubt(requests)
       throw error
     }
   }
 
-  #doubt(requests: readonly JoinRequest[], lines: readonly LocalLine[]): void {
-    for (const [index, { id, line }] of requests.entries()) this.#parts.doubts.add(id, line, lines[index]!.path)
+  #doubt(requests: readonly JoinRequest[]): void {
+    for (const { id, line } of requests) this.#parts.doubts.add(id, line)
   }
 }

@@ -126,7 +126,7 @@ export class Joins {
         (error, created) => {
           if (error === undefined) resolve(this.#created(request, path, created!))
           else if (error.code === CODE.noNode) resolve(undefined)
-          else reject(this.#unanswered(request, path, error))
+          else reject(this.#unanswered(request, error))
         },
       )
     })
@@ -139,13 +139,12 @@ export class Joins {
 
   #created(request: JoinRequest, path: string, created: Created): OwnTicket {
     const ticket = this.#parts.tickets.stand(request, path, created)
-    const doubt = this.#parts.doubts.get(request.id)
-    if (doubt !== undefined) doubt.node = ticket.node.name
+    this.#parts.doubts.settle(request.id)
     return ticket
   }
 
-  #unanswered(request: JoinRequest, path: string, error: ZooKeeperError): ZooKeeperError {
-    if (error.code === CODE.connectionLoss && error.sent) this.#parts.doubts.add(request.id, request.line, path)
+  #unanswered(request: JoinRequest, error: ZooKeeperError): ZooKeeperError {
+    if (error.code === CODE.connectionLoss && error.sent) this.#parts.doubts.add(request.id, request.line)
     return error
   }
 

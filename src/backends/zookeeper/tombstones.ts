@@ -1,7 +1,7 @@
 /**
  * Ids whose ticket was left while a join of it was unanswered: such a join, tried again, finds it gone.
- * They need not be on the servers: only this client ever joins under its ids, and what of its earlier
- * requests may still be on its way is dealt with by `Doubts`.
+ * They need not be on the servers: only this client ever joins under its ids, and a request of its own that
+ * is still on its way comes too late (see `Doubts`).
  */
 export class Tombstones {
   readonly #until = new Map<string, number>()
