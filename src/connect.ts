@@ -12,6 +12,8 @@ interface Opener {
 /** The stores by the scheme of their URL. */
 const OPENERS: Record<string, () => Promise<Opener>> = {
   'memory:': () => import('./connect/memory.js'),
+  'mysql:': () => import('./connect/mysql.js'),
+  'mariadb:': () => import('./connect/mysql.js'),
 }
 
 /**

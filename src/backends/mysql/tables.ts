@@ -1,0 +1,11 @@
+/** The names of our tables, as they go into SQL. */
+export interface Tables {
+  readonly ticket: string
+  readonly stripe: string
+  readonly draw: string
+  readonly sequence: string
+}
+
+export function tablesOf(prefix: string): Tables {
+  return { ticket: `${prefix}ticket`, stripe: `${prefix}stripe`, draw: `${prefix}draw`, sequence: `${prefix}sequence` }
+}
