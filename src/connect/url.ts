@@ -63,6 +63,8 @@ function decode(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
-    throw new ConfigError("The store's URL has a '%' that is not the start of an escape. Write '%25' for a percent sign.")
+    throw new ConfigError(
+      "The store's URL has a '%' that is not the start of an escape. Write '%25' for a percent sign.",
+    )
   }
 }

@@ -16,7 +16,7 @@ export interface Backend {
   readonly maxBatch: number
 
   /**
-   * Connects, makes what must exist, and starts to report. Called once, before anything else.
+   * Connects, makes what must exist, and starts to report. Called before anything else, and again if it rejected.
    * Rejects with an error that says what to do when the URL, password or server version is wrong.
    */
   open(events: BackendEvents): Promise<void>
@@ -81,8 +81,11 @@ export interface Holder {
   /** The random id of the client (one `Holdfast` object) that made the ticket. */
   readonly client: string
   readonly host: string
+  /** 0: no process stands for it any more (it was let go of, for another to adopt). */
   readonly pid: number
   readonly note?: string
+  /** Further processes of this machine that work under the ticket: "its process is gone" means all of them. */
+  readonly also?: readonly number[]
 }
 
 export interface JoinRequest {
@@ -113,8 +116,9 @@ export interface TicketRef {
 export interface RenewRequest extends TicketRef {
   readonly ttlMs: number
   readonly waitTtlMs: number
-  /** The ticket now belongs to this handle and this holder (its client's inbox included). */
+  /** The ticket now belongs to this handle. */
   readonly nextHandle?: string
+  /** The ticket now belongs to this holder, its client's inbox included. Comes with or without `nextHandle`. */
   readonly nextHolder?: Holder
 }
 

@@ -10,6 +10,8 @@ export interface Clock {
   uptime(): number
   /** Runs `fn` after `ms`. A timer that is not `alive` does not keep the process alive. */
   after(ms: number, fn: () => void, alive: boolean): Timer
+  /** From 0 to 1, for jitter only. */
+  random(): number
 }
 
 export interface Timer {
@@ -24,6 +26,7 @@ export const systemClock: Clock = {
   now: () => performance.now(),
   wall: () => Date.now(),
   uptime: () => uptime() * 1_000,
+  random: () => Math.random(),
   after(ms, fn, alive) {
     const timer = setTimeout(fn, Math.min(Math.max(0, ms), LONGEST_TIMER_MS))
     if (!alive) timer.unref()

@@ -1,13 +1,6 @@
 /** Every error that Holdfast throws. Match on `code`; the store's own error is the `cause`. */
 
-export type LockErrorCode =
-  | 'LOCK_TIMEOUT'
-  | 'LOCK_LOST'
-  | 'DEADLOCK'
-  | 'BACKEND'
-  | 'UNSUPPORTED'
-  | 'CONFIG'
-  | 'CLOSED'
+export type LockErrorCode = 'LOCK_TIMEOUT' | 'LOCK_LOST' | 'DEADLOCK' | 'BACKEND' | 'UNSUPPORTED' | 'CONFIG' | 'CLOSED'
 
 /** The parent of all errors of this library. */
 export class LockError extends Error {

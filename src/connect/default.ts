@@ -1,0 +1,4 @@
+/** Placeholder until the embedded store lands in this tree. */
+export function defaultUrl(): string {
+  return 'memory:'
+}

@@ -1,0 +1,162 @@
+import type { Desk } from './desk.js'
+import { BackendError, ClosedError, LockTimeoutError } from './errors.js'
+import { publish } from './events.js'
+import { patienceMs } from './keeper.js'
+import { Place, type Waiter, type Wish } from './place.js'
+
+/** A try that never waits still asks again when the connection broke under it, but not for long. */
+const TRIES_WITHOUT_WAITING = 3
+
+/** How an attempt ends: with a place that is held, or with nothing because the answer was no. */
+type Outcome = Place | undefined
+
+/**
+ * One acquire from the first join to yes, no or an error. Every path ends in exactly one of the
+ * three, and whatever ends it without a hold leaves the line.
+ */
+export class Attempt implements Waiter {
+  readonly #desk: Desk
+  readonly #wish: Wish
+  readonly #makePlace: () => Place
+  readonly #wait: boolean
+  readonly #startedAt: number
+  #place: Place
+  #failures = 0
+  #restarts = 0
+  /** The last thing heard of the store was a failure: a timeout now means unknown, not no. */
+  #lastError: unknown
+  #done = false
+  #resolve!: (place: Outcome) => void
+  #reject!: (error: unknown) => void
+  readonly #cleanups: (() => void)[] = []
+
+  private constructor(desk: Desk, wish: Wish, wait: boolean, makePlace: () => Place) {
+    this.#desk = desk
+    this.#wish = wish
+    this.#wait = wait
+    this.#makePlace = makePlace
+    this.#startedAt = desk.clock.now()
+    this.#place = makePlace()
+  }
+
+  /** Stands in line until granted, refused, timed out, aborted, closed or failed. */
+  static run(desk: Desk, wish: Wish, wait: boolean, makePlace: () => Place): Promise<Outcome> {
+    const attempt = new Attempt(desk, wish, wait, makePlace)
+    return new Promise((resolve, reject) => {
+      attempt.#resolve = resolve
+      attempt.#reject = reject
+      attempt.#start()
+    })
+  }
+
+  granted(place: Place): void {
+    if (this.#done) return
+    place.waiter = undefined
+    publish('acquire', () => ({ ...this.#desk.describe(place), ms: this.#desk.clock.now() - this.#startedAt }))
+    this.#finish(() => this.#resolve(place))
+  }
+
+  refused(): void {
+    if (this.#done) return
+    this.#finish(() => this.#resolve(undefined))
+  }
+
+  // Lapsed while this process was stalled, evicted, or answered too late: the place in line is lost, the wish is not.
+  gone(place: Place): void {
+    if (this.#done) return
+    this.#desk.leaveInBackground(place)
+    this.#restarts += 1
+    if (!this.#wait && this.#restarts >= TRIES_WITHOUT_WAITING) {
+      const error = new BackendError(
+        `The ${this.#desk.backend.name} store answered too late, ${this.#restarts} times.`,
+        {
+          retryable: true,
+        },
+      )
+      return this.#finish(() => this.#reject(error))
+    }
+    this.#again(this.#restarts, () => {
+      this.#place = this.#makePlace()
+      this.#join()
+    })
+  }
+
+  failed(place: Place, error: unknown): void {
+    if (this.#done) return
+    this.#lastError = error
+    this.#failures += 1
+    const now = this.#desk.clock.now()
+    const patient = this.#wait
+      ? now - place.lastAnswerAt <= patienceMs(place)
+      : this.#failures < TRIES_WITHOUT_WAITING && now - this.#startedAt < this.#desk.callTimeoutMs
+    const retryable = error instanceof BackendError && error.retryable
+    if (!retryable || !patient) return this.#giveUp(error)
+    // The same id again: if the store did grant it, the answer is that grant.
+    if (place.state === 'joining') this.#again(this.#failures, () => this.#join())
+  }
+
+  #start(): void {
+    const { signal, waitMs } = this.#wish.options
+    this.#desk.alive.begin()
+    if (signal !== undefined) {
+      const abort = (): void => this.#giveUp(signal.reason)
+      signal.addEventListener('abort', abort, { once: true })
+      this.#cleanups.push(() => signal.removeEventListener('abort', abort))
+    }
+    if (this.#wait && waitMs !== Number.POSITIVE_INFINITY) {
+      this.#cleanups.push(this.#desk.at(this.#startedAt + waitMs, () => this.#timeOut(waitMs)))
+    }
+    const close = (): void =>
+      this.#giveUp(new ClosedError(`The client was closed while it waited for '${this.#wish.line.name}'.`))
+    this.#desk.pending.add(close)
+    this.#cleanups.push(() => void this.#desk.pending.delete(close))
+    this.#join()
+  }
+
+  #join(): void {
+    this.#place.waiter = this
+    this.#desk.keeper.join(this.#place, this.#wait)
+  }
+
+  #again(tries: number, fn: () => void): void {
+    const cancel = this.#desk.at(this.#desk.clock.now() + this.#desk.retryMs(tries), () => {
+      if (!this.#done) fn()
+    })
+    this.#cleanups.push(cancel)
+  }
+
+  #timeOut(waitMs: number): void {
+    const { name } = this.#wish.line
+    const place = this.#place
+    if (this.#lastError !== undefined && place.lastAnswerAt <= this.#startedAt) {
+      const message = `The ${this.#desk.backend.name} store did not answer for '${name}' within ${waitMs} ms, so whether it is free is unknown.`
+      return this.#giveUp(new BackendError(message, { retryable: true, cause: this.#lastError }))
+    }
+    publish('timeout', () => ({ ...this.#desk.describe(place), ms: waitMs }))
+    const ahead = place.ahead === undefined ? '' : ` (${place.ahead} ahead)`
+    this.#giveUp(
+      new LockTimeoutError(
+        `'${name}' was not free within ${waitMs} ms${ahead}. See who holds it with view('${name}') or 'holdfast show ${name}', or wait longer.`,
+      ),
+    )
+  }
+
+  #giveUp(error: unknown): void {
+    if (this.#done) return
+    const place = this.#place
+    const stood = place.state === 'joining' || place.state === 'waiting'
+    if (stood) {
+      this.#desk.keeper.forget(place)
+      place.state = 'left'
+    }
+    this.#finish(() => this.#reject(error))
+    if (stood) this.#desk.leaveInBackground(place)
+  }
+
+  #finish(settle: () => void): void {
+    this.#done = true
+    for (const cleanup of this.#cleanups) cleanup()
+    this.#desk.alive.end()
+    settle()
+  }
+}

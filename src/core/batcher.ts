@@ -1,0 +1,173 @@
+import type { Clock, Timer } from './clock.js'
+import { BackendError } from './errors.js'
+
+/** What came back for one item, and when the call that carried it was sent. */
+export interface Answer<Out> {
+  readonly result: Out
+  readonly sentAt: number
+}
+
+export interface BatcherOptions<In, Out> {
+  readonly clock: Clock
+  /** Makes one call for all items and answers for each, in order. */
+  send(items: readonly In[]): Promise<readonly Out[]>
+  /** The most items in one call. */
+  readonly maxBatch: () => number
+  /** A call without an answer is given up as unknown after this. */
+  readonly timeoutMs: number
+  /** What is said when a call is given up. */
+  readonly describe: string
+}
+
+/** A call this old no longer holds up what arrived after it: one stalled name must not stall the rest. */
+const STALL_MS = 50
+/** Beyond this many calls under way the store is not slow but gone, and more calls would not help. */
+const MOST_UNDER_WAY = 8
+
+/** Items that must travel in one call, and what is to become of their answers. */
+interface Parcel<In, Out> {
+  readonly items: readonly In[]
+  readonly resolve: (answers: Answer<Out>[]) => void
+  readonly reject: (error: unknown) => void
+}
+
+interface Call<In, Out> {
+  readonly sentAt: number
+  readonly parcels: readonly Parcel<In, Out>[]
+  givenUp: boolean
+}
+
+/**
+ * Sends at once when nothing is under way and gathers what arrives while a call is.
+ * So one caller pays one round trip, and a thousand callers pay a handful between them.
+ */
+export class Batcher<In, Out> {
+  readonly #options: BatcherOptions<In, Out>
+  readonly #queue: Parcel<In, Out>[] = []
+  readonly #underWay = new Set<Call<In, Out>>()
+  #flushing = false
+  #patrol: Timer | undefined
+
+  constructor(options: BatcherOptions<In, Out>) {
+    this.#options = options
+  }
+
+  async push(item: In): Promise<Answer<Out>> {
+    const [answer] = await this.pushTogether([item])
+    return answer!
+  }
+
+  /** Items that are sent in one call, whatever else the call carries. */
+  pushTogether(items: readonly In[]): Promise<Answer<Out>[]> {
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ items, resolve, reject })
+      this.#flushSoon()
+    })
+  }
+
+  /** Stops watching the calls under way; they settle when the store lets them. */
+  close(): void {
+    this.#patrol?.cancel()
+    this.#patrol = undefined
+  }
+
+  // In a microtask: what one turn of the event loop asks for goes out as one call.
+  #flushSoon(): void {
+    if (this.#flushing) return
+    this.#flushing = true
+    queueMicrotask(() => {
+      this.#flushing = false
+      this.#flush()
+    })
+  }
+
+  #flush(): void {
+    if (this.#queue.length === 0) return
+    const now = this.#options.clock.now()
+    if (this.#underWay.size >= MOST_UNDER_WAY) return
+    for (const call of this.#underWay) {
+      if (now - call.sentAt < STALL_MS) return this.#patrolAt(call.sentAt + STALL_MS, now)
+    }
+    this.#send(this.#take(), now)
+    if (this.#queue.length > 0) this.#flush()
+  }
+
+  #take(): Parcel<In, Out>[] {
+    const most = this.#options.maxBatch()
+    let count = 0
+    let parcels = 0
+    for (const parcel of this.#queue) {
+      if (parcels > 0 && count + parcel.items.length > most) break
+      count += parcel.items.length
+      parcels += 1
+    }
+    return this.#queue.splice(0, parcels)
+  }
+
+  #send(parcels: readonly Parcel<In, Out>[], now: number): void {
+    const call: Call<In, Out> = { sentAt: now, parcels, givenUp: false }
+    this.#underWay.add(call)
+    const items = parcels.length === 1 ? parcels[0]!.items : parcels.flatMap((parcel) => parcel.items)
+    this.#options.send(items).then(
+      (results) => this.#answered(call, results),
+      (error: unknown) => this.#failed(call, error),
+    )
+    this.#patrolAt(now + this.#options.timeoutMs, now)
+  }
+
+  #answered(call: Call<In, Out>, results: readonly Out[]): void {
+    if (!this.#finish(call)) return
+    let next = 0
+    for (const parcel of call.parcels) {
+      parcel.resolve(parcel.items.map(() => ({ result: results[next++]!, sentAt: call.sentAt })))
+    }
+  }
+
+  #failed(call: Call<In, Out>, error: unknown): void {
+    if (!this.#finish(call)) return
+    const poisoned = !(error instanceof BackendError && error.retryable)
+    if (poisoned && call.parcels.length > 1) {
+      // One item may have spoilt it for all: ask in halves, until the bad one stands alone.
+      const half = call.parcels.length >> 1
+      const now = this.#options.clock.now()
+      this.#send(call.parcels.slice(0, half), now)
+      this.#send(call.parcels.slice(half), now)
+      return
+    }
+    for (const parcel of call.parcels) parcel.reject(error)
+  }
+
+  /** True when this call's answer still matters. */
+  #finish(call: Call<In, Out>): boolean {
+    if (call.givenUp) return false
+    this.#underWay.delete(call)
+    if (this.#queue.length > 0) this.#flushSoon()
+    return true
+  }
+
+  // One timer for all calls, left to fire when it is no longer needed: cheaper than one a call.
+  #patrolDue = 0
+  #patrolAt(due: number, now: number): void {
+    if (this.#patrol !== undefined && this.#patrolDue <= due) return
+    this.#patrol?.cancel()
+    this.#patrolDue = due
+    this.#patrol = this.#options.clock.after(due - now, () => this.#onPatrol(), false)
+  }
+
+  #onPatrol(): void {
+    this.#patrol = undefined
+    const now = this.#options.clock.now()
+    for (const call of [...this.#underWay]) {
+      if (now - call.sentAt < this.#options.timeoutMs) continue
+      call.givenUp = true
+      this.#underWay.delete(call)
+      const error = new BackendError(`${this.#options.describe} did not answer within ${this.#options.timeoutMs} ms.`, {
+        retryable: true,
+      })
+      for (const parcel of call.parcels) parcel.reject(error)
+    }
+    this.#flush()
+    const [oldest] = this.#underWay
+    if (oldest !== undefined) this.#patrolAt(oldest.sentAt + this.#options.timeoutMs, now)
+  }
+}

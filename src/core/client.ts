@@ -1,0 +1,159 @@
+import { randomUUID } from 'node:crypto'
+import { hostname } from 'node:os'
+import { Attempt } from './attempt.js'
+import type { Backend, Holder } from './backend.js'
+import type { Clock } from './clock.js'
+import { Desk } from './desk.js'
+import { BackendError, ClosedError, LockLostError, UnsupportedError } from './errors.js'
+import { checkLease, checkRequired } from './guarantees.js'
+import { Hold } from './hold.js'
+import type { HandedOver } from './handover.js'
+import { asBackendError } from './lanes.js'
+import type { Kind } from './line.js'
+import { DEFAULTS, type Resolved } from './options.js'
+import { Place, type Wish } from './place.js'
+
+/** What every primitive needs of one client: an open backend, checks, and tickets taken and given back. */
+export class Client {
+  readonly desk: Desk
+  readonly id: string = randomUUID()
+  readonly #host: string = hostname()
+  #opening: Promise<void> | undefined
+  #opened = false
+  #closing: Promise<void> | undefined
+
+  constructor(backend: Backend, clock: Clock, callTimeoutMs: number) {
+    this.desk = new Desk(backend, clock, callTimeoutMs)
+  }
+
+  /** Opens the backend on first use. An open that failed is tried again by the next call. */
+  ready(): Promise<void> {
+    this.assertOpen()
+    this.#opening ??= this.#open()
+    return this.#opening
+  }
+
+  assertOpen(): void {
+    if (this.#closing !== undefined) throw new ClosedError('This client is closed. Make a new one.')
+  }
+
+  /** Throws when the store cannot do what is asked, before anything is taken. */
+  check(options: Resolved): void {
+    this.assertOpen()
+    const { name, guarantees } = this.desk.backend
+    checkRequired(name, guarantees, options.require)
+    checkLease(name, guarantees, options)
+  }
+
+  checkKind(kind: Kind): void {
+    const { name, guarantees } = this.desk.backend
+    if (guarantees.kinds.includes(kind)) return
+    throw new UnsupportedError(
+      `The ${name} store has no ${kind === 'rw' ? 'read-write lock' : kind}. ${guarantees.sentence}`,
+    )
+  }
+
+  newPlace(wish: Wish): Place {
+    return new Place(wish, this.#holder(wish.options), this.desk.backend.guarantees.minTtlMs, this.desk.clock.now())
+  }
+
+  /** Takes a ticket; undefined when refused. */
+  async take(wish: Wish, wait: boolean): Promise<Hold | undefined> {
+    if (!this.#opened) {
+      await this.ready()
+      // What the store promises may only be known once it is open.
+      this.check(wish.options)
+    }
+    wish.options.signal?.throwIfAborted()
+    const place = await Attempt.run(this.desk, wish, wait, () => this.newPlace(wish))
+    return place === undefined ? undefined : new Hold(this.desk, place)
+  }
+
+  /** Goes on with a ticket that another process let go of, under a new secret handle. */
+  async adopt(ticket: HandedOver): Promise<Hold> {
+    await this.ready()
+    if (!this.desk.backend.guarantees.handover) {
+      throw new UnsupportedError(
+        `The ${this.desk.backend.name} store cannot hand over a hold: it belongs to the session.`,
+      )
+    }
+    const { line, weight, capacity, ttlMs, graceMs, owner, note } = ticket
+    const options: Resolved = { ...DEFAULTS, ttlMs, graceMs, owner, note }
+    const holder = this.#holder(options)
+    const place = new Place({ line, weight, capacity, options }, holder, 0, this.desk.clock.now(), ticket.id)
+    place.order = ticket.order
+    place.handle = randomUUID()
+    const swap = { ...place.renewRequest(), handle: ticket.handle, nextHandle: place.handle, nextHolder: holder }
+    const granted = await this.desk.keeper.adopt(place, swap)
+    if (!granted)
+      throw new LockLostError(`'${line.name}' cannot be adopted: it was released, lost, or adopted by another.`)
+    return new Hold(this.desk, place)
+  }
+
+  /** A question to the store that changes no ticket of ours, bounded like every call. */
+  async ask<T>(call: (backend: Backend) => Promise<T>): Promise<T> {
+    const { desk } = this
+    const { name } = desk.backend
+    desk.alive.begin()
+    let cancel: (() => void) | undefined
+    try {
+      const late = new Promise<never>((_, reject) => {
+        cancel = desk.at(desk.clock.now() + desk.callTimeoutMs, () =>
+          reject(
+            new BackendError(`The ${name} store did not answer within ${desk.callTimeoutMs} ms.`, { retryable: true }),
+          ),
+        )
+      })
+      return await Promise.race([call(desk.backend), late])
+    } catch (error) {
+      throw asBackendError(name, error)
+    } finally {
+      cancel?.()
+      desk.alive.end()
+    }
+  }
+
+  /** Stops new work, settles every waiter, lets go of what is held, and closes the backend. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  #holder({ owner = this.id, note, also }: Resolved): Holder {
+    const holder = { owner, client: this.id, host: this.#host, pid: process.pid }
+    return note === undefined && also === undefined
+      ? holder
+      : { ...holder, ...(note === undefined ? undefined : { note }), ...(also === undefined ? undefined : { also }) }
+  }
+
+  async #open(): Promise<void> {
+    this.desk.alive.begin()
+    try {
+      await this.desk.backend.open(this.desk.events)
+      this.#opened = true
+    } catch (error) {
+      this.#opening = undefined
+      throw asBackendError(this.desk.backend.name, error)
+    } finally {
+      this.desk.alive.end()
+    }
+  }
+
+  async #close(): Promise<void> {
+    const { desk } = this
+    desk.closing = true
+    for (const end of [...desk.pending]) end()
+    for (const place of [...desk.places.values()]) {
+      if (place.state !== 'held') continue
+      desk.keeper.lose(
+        place,
+        'the client was closed',
+        new ClosedError(`The client was closed while it held '${place.wish.line.name}'.`),
+      )
+      desk.leaveInBackground(place)
+    }
+    await this.#opening?.catch(() => undefined)
+    await desk.close()
+    if (this.#opened) await desk.backend.close()
+  }
+}

@@ -1,0 +1,149 @@
+import { AlarmClock } from './alarm.js'
+import type { Backend, BackendEvents } from './backend.js'
+import type { Clock } from './clock.js'
+import { BackendError } from './errors.js'
+import { publish } from './events.js'
+import { Keeper } from './keeper.js'
+import { Lanes } from './lanes.js'
+import { Leaps } from './leaps.js'
+import { type LineKey, lineText } from './line.js'
+import { Liveliness } from './liveliness.js'
+import type { Place } from './place.js'
+
+/** A failed call is tried again after this, then after twice as long, up to the most. */
+const FIRST_RETRY_MS = 20
+const LONGEST_RETRY_MS = 1_000
+
+/** What all tickets of one client share: the clock, the ways to the store, the alarm clock and the keeper. */
+export class Desk {
+  readonly backend: Backend
+  readonly clock: Clock
+  readonly lanes: Lanes
+  readonly alarms: AlarmClock
+  readonly leaps: Leaps
+  readonly keeper: Keeper
+  readonly alive: Liveliness = new Liveliness()
+  /** Every ticket that may still get an answer that matters, by id. */
+  readonly places: Map<string, Place> = new Map()
+  readonly callTimeoutMs: number
+  /** Releases under way in the background; `close` waits for them. */
+  readonly farewells: Set<Promise<unknown>> = new Set()
+  /** Ends the acquires that are still pending. */
+  readonly pending: Set<() => void> = new Set()
+  closing = false
+
+  constructor(backend: Backend, clock: Clock, callTimeoutMs: number) {
+    this.backend = backend
+    this.clock = clock
+    this.callTimeoutMs = callTimeoutMs
+    this.lanes = new Lanes(backend, clock, callTimeoutMs)
+    this.alarms = new AlarmClock(clock)
+    this.leaps = new Leaps(clock)
+    this.keeper = new Keeper(this)
+  }
+
+  /** What the backend reports. Hints for tickets that wait, and bad news for those that hold. */
+  readonly events: BackendEvents = {
+    granted: (id, order) => {
+      const place = this.places.get(id)
+      if (place !== undefined) this.keeper.toldGranted(place, order)
+    },
+    moved: (line: LineKey) => {
+      const text = lineText(line)
+      for (const place of this.places.values()) {
+        if (place.state === 'waiting' && lineText(place.wish.line) === text) this.keeper.renewNow(place)
+      }
+    },
+    lost: (ids) => {
+      for (const id of ids) {
+        const place = this.places.get(id)
+        if (place !== undefined) this.keeper.toldGone(place)
+      }
+    },
+    unsure: (ids) => {
+      const places = ids === undefined ? this.places.values() : ids.map((id) => this.places.get(id))
+      for (const place of [...places]) if (place !== undefined) this.keeper.toldUnsure(place)
+    },
+  }
+
+  /** How long to pause before try number `failures` + 1, with jitter so that clients do not march in step. */
+  retryMs(failures: number): number {
+    const base = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(failures - 1, 10))
+    return base * (0.5 + this.clock.random() / 2)
+  }
+
+  /** Calls back at a monotonic time, on the one timer; the returned function takes it back. */
+  at(time: number, fn: () => void): () => void {
+    const nap = { wakeAt: 0, place: -1, wake: fn }
+    this.alarms.set(nap, time)
+    return () => this.alarms.clear(nap)
+  }
+
+  pause(ms: number): Promise<void> {
+    return new Promise((resolve) => void this.at(this.clock.now() + ms, resolve))
+  }
+
+  /**
+   * Tells the store that a ticket leaves, and goes on telling it until it answers or the ticket has
+   * lapsed by itself. Throws the last error when the outcome stays unknown.
+   */
+  async leave(place: Place, keepMs: number, until: number): Promise<boolean> {
+    this.alive.begin()
+    try {
+      for (let failures = 1; ; failures += 1) {
+        let error: unknown
+        try {
+          const { result } = await this.lanes.leave.push(place.leaveRequest(keepMs))
+          if (typeof result === 'boolean') return result
+          error = result
+        } catch (thrown) {
+          error = thrown
+        }
+        const retryable = error instanceof BackendError && error.retryable
+        if (!retryable || this.clock.now() >= until) throw error
+        await this.pause(Math.min(this.retryMs(failures), Math.max(1, until - this.clock.now())))
+      }
+    } finally {
+      this.alive.end()
+    }
+  }
+
+  /** Leaves without making anyone wait for it; bounded by the ticket's own lease. */
+  leaveInBackground(place: Place): void {
+    const farewell = this.leave(place, 0, place.lapsesAt)
+      .catch((error: unknown) => this.report(place, error))
+      .finally(() => this.farewells.delete(farewell))
+    this.farewells.add(farewell)
+  }
+
+  /** An error that has no caller to go to goes to the diagnostics channel. */
+  report(place: Place, error: unknown): void {
+    publish('error', () => ({ ...this.describe(place), error }))
+  }
+
+  describe(place: Place): {
+    store: string
+    kind: LineKey['kind']
+    name: string
+    id: string
+    owner: string
+    fence?: bigint
+  } {
+    return {
+      store: this.backend.name,
+      kind: place.wish.line.kind,
+      name: place.wish.line.name,
+      id: place.id,
+      owner: place.holder.owner,
+      ...(place.order === undefined ? undefined : { fence: place.order }),
+    }
+  }
+
+  async close(): Promise<void> {
+    // Each farewell ends by itself: answered, or lapsed.
+    await Promise.all(this.farewells)
+    this.alarms.close()
+    this.lanes.close()
+    this.alive.close()
+  }
+}

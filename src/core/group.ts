@@ -1,0 +1,228 @@
+import { randomUUID } from 'node:crypto'
+import type { Client } from './client.js'
+import { runInside } from './context.js'
+import { ConfigError, LockLostError, LockTimeoutError } from './errors.js'
+import { Hold } from './hold.js'
+import { Lease, type LeaseState } from './lease.js'
+import { byLine, lineText } from './line.js'
+import type { Lock } from './lock.js'
+import { type AcquireOptions, type Resolved, resolveOptions } from './options.js'
+import type { Wish } from './place.js'
+
+/** A hold on several lines at once. It has no fence of its own: each line has one, in `leases`. */
+export class GroupLease implements AsyncDisposable {
+  readonly leases: readonly Lease[]
+  #controller: AbortController | undefined
+  #released: Promise<boolean> | undefined
+
+  /** @internal */
+  constructor(leases: readonly Lease[]) {
+    this.leases = leases
+  }
+
+  get names(): string[] {
+    return this.leases.map((lease) => lease.name)
+  }
+
+  /** Aborts when any of them is lost. */
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      const controller = new AbortController()
+      this.#controller = controller
+      for (const { signal } of this.leases) {
+        if (signal.aborted) controller.abort(signal.reason)
+        else
+          signal.addEventListener('abort', () => controller.abort(signal.reason), {
+            once: true,
+            signal: controller.signal,
+          })
+      }
+    }
+    return this.#controller.signal
+  }
+
+  /** The worst of them. */
+  get state(): LeaseState {
+    const states = this.leases.map((lease) => lease.state)
+    for (const state of ['lost', 'released', 'uncertain'] as const) if (states.includes(state)) return state
+    return 'held'
+  }
+
+  get remainingMs(): number {
+    return Math.min(...this.leases.map((lease) => lease.remainingMs))
+  }
+
+  assertHeld(): void {
+    for (const lease of this.leases) lease.assertHeld()
+  }
+
+  async renew(ttl?: AcquireOptions['ttl']): Promise<void> {
+    await Promise.all(this.leases.map((lease) => lease.renew(ttl)))
+  }
+
+  /** True when all of them were still ours. */
+  release(): Promise<boolean> {
+    this.#released ??= releaseAll(this.leases)
+    return this.#released
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.leases.map((lease) => lease[Symbol.asyncDispose]()))
+  }
+
+  toJSON(): Record<string, unknown> {
+    return { state: this.state, leases: this.leases.map((lease) => lease.toJSON()) }
+  }
+}
+
+async function releaseAll(leases: readonly Lease[]): Promise<boolean> {
+  const released = await Promise.allSettled(leases.map((lease) => lease.release()))
+  const failed = released.find((one) => one.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
+  return released.every((one) => one.status === 'fulfilled' && one.value)
+}
+
+/**
+ * Several locks as one: held in all, or standing in none.
+ *
+ * It tries every line in one step. When that is refused and the caller is willing to wait, it takes
+ * them one by one in sorted order of (kind, name). Joining all lines at once and waiting in them would
+ * not be safe: we stand behind H in line b and before it in line a; H holds b, asks for a in sorted
+ * order, and each waits for the other.
+ */
+export class LockGroup {
+  readonly #client: Client
+  readonly #locks: readonly Lock[]
+  readonly #defaults: Resolved
+
+  /** @internal */
+  constructor(client: Client, locks: readonly Lock[], defaults: Resolved) {
+    if (locks.length === 0) throw new ConfigError('all([]) has nothing to lock. Name at least one.')
+    this.#client = client
+    this.#locks = locks
+    this.#defaults = defaults
+  }
+
+  /** Waits until all are held. `wait` bounds the whole of it. */
+  async acquire(options?: AcquireOptions): Promise<GroupLease> {
+    const resolved = resolveOptions(this.#defaults, options)
+    const { waitMs, signal } = resolved
+    const until = this.#client.desk.clock.now() + waitMs
+    signal?.throwIfAborted()
+    const wishes = this.#wishes(options)
+    const group = await this.#tryAll(wishes, waitMs > 0)
+    if (group !== undefined) return group
+    if (waitMs === 0) throw new LockTimeoutError(`${this.#list()} could not be had together at once.`)
+    return await this.#oneByOne(wishes, until, waitMs)
+  }
+
+  async tryAcquire(options?: AcquireOptions): Promise<GroupLease | undefined> {
+    return await this.#tryAll(this.#wishes(options), false)
+  }
+
+  async use<T>(fn: (lease: GroupLease) => T | PromiseLike<T>, options?: AcquireOptions): Promise<Awaited<T>> {
+    const group = await this.acquire(options)
+    try {
+      const result = await runInside(
+        group.leases.map((lease) => Lease.holdOf(lease)),
+        () => fn(group),
+      )
+      const { onLost } = resolveOptions(this.#defaults, options)
+      if (onLost === 'throw' && group.state === 'lost') group.assertHeld()
+      return result
+    } finally {
+      await group[Symbol.asyncDispose]()
+    }
+  }
+
+  /** One wish a line, the stronger mode winning, in the order in which they may be taken. */
+  #wishes(options: AcquireOptions | undefined): { lock: Lock; wish: Wish }[] {
+    const byText = new Map<string, { lock: Lock; wish: Wish }>()
+    for (const lock of this.#locks) {
+      const wish = lock.wish(options)
+      const text = lineText(wish.line)
+      const known = byText.get(text)
+      if (known === undefined || known.wish.weight < wish.weight) byText.set(text, { lock, wish })
+    }
+    return [...byText.values()].sort((a, b) => byLine(a.wish.line, b.wish.line))
+  }
+
+  async #tryAll(wishes: readonly { lock: Lock; wish: Wish }[], wait: boolean): Promise<GroupLease | undefined> {
+    await this.#client.ready()
+    const reentered = wishes.map(({ lock, wish }) => lock.reentered(wish, wait))
+    if (reentered.includes('refused')) return undefined
+    const fresh = wishes.filter((_, i) => reentered[i] === undefined).map(({ wish }) => wish)
+    const taken = fresh.length === 0 ? [] : await this.#takeTogether(fresh)
+    if (taken === undefined) return undefined
+    const rest = [...taken]
+    return new GroupLease(reentered.map((hold) => new Lease(hold instanceof Hold ? hold : rest.shift()!)))
+  }
+
+  async #takeTogether(wishes: readonly Wish[]): Promise<Hold[] | undefined> {
+    const { desk } = this.#client
+    const { guarantees, maxBatch } = desk.backend
+    if (wishes.length === 1 || !guarantees.atomicGroup || wishes.length > maxBatch)
+      return await this.#takeWithUndo(wishes)
+    const places = wishes.map((wish) => this.#client.newPlace(wish))
+    desk.alive.begin()
+    try {
+      const granted = await desk.keeper.joinTogether(places, randomUUID())
+      return granted ? places.map((place) => new Hold(desk, place)) : undefined
+    } finally {
+      desk.alive.end()
+    }
+  }
+
+  async #takeWithUndo(wishes: readonly Wish[]): Promise<Hold[] | undefined> {
+    const holds: Hold[] = []
+    try {
+      for (const wish of wishes) {
+        const hold = await this.#client.take(wish, false)
+        if (hold === undefined) {
+          await undo(holds)
+          return undefined
+        }
+        holds.push(hold)
+      }
+    } catch (error) {
+      await undo(holds)
+      throw error
+    }
+    return holds
+  }
+
+  async #oneByOne(wishes: readonly { lock: Lock; wish: Wish }[], until: number, waitMs: number): Promise<GroupLease> {
+    const { clock } = this.#client.desk
+    const leases: Lease[] = []
+    try {
+      for (const { lock, wish } of wishes) {
+        const left = Math.max(0, until - clock.now())
+        const reentered = lock.reentered(wish, true)
+        const options = { ...wish.options, waitMs: left }
+        const hold = reentered instanceof Hold ? reentered : await this.#client.take({ ...wish, options }, left > 0)
+        if (hold === undefined) {
+          throw new LockTimeoutError(
+            `${this.#list()} could not be had together within ${waitMs} ms: '${wish.line.name}' is held.`,
+          )
+        }
+        leases.push(new Lease(hold))
+      }
+      const group = new GroupLease(leases)
+      if (group.state === 'lost')
+        throw new LockLostError(`${this.#list()}: one of them was lost while waiting for the rest.`)
+      return group
+    } catch (error) {
+      await Promise.all(leases.map((lease) => lease[Symbol.asyncDispose]()))
+      throw error
+    }
+  }
+
+  #list(): string {
+    return this.#locks.map((lock) => `'${lock.name}'`).join(', ')
+  }
+}
+
+/** Gives back what was taken on the way to all; what cannot be told lapses by itself. */
+async function undo(holds: readonly Hold[]): Promise<void> {
+  await Promise.allSettled(holds.map((hold) => hold.leave()))
+}

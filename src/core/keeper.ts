@@ -1,0 +1,342 @@
+import type { Holder, RenewRequest, Standing } from './backend.js'
+import type { Desk } from './desk.js'
+import { BackendError, LockLostError } from './errors.js'
+import { publish } from './events.js'
+import { asBackendError } from './lanes.js'
+import type { Place } from './place.js'
+
+/** Renewals fall on this many instants a period, so that many leases travel in few calls. */
+const BEATS = 8
+/** A swap may be repeated: the store knows the new handle by then. */
+const MOST_ADOPT_TRIES = 5
+/** A group that never waits still asks again when the connection broke under it, but not for long. */
+const MOST_GROUP_TRIES = 3
+
+/**
+ * Keeps tickets alive, held or waiting, on one schedule for the whole client, and turns what the
+ * store says of them into belief: held, in doubt, lost.
+ */
+export class Keeper {
+  readonly #desk: Desk
+
+  constructor(desk: Desk) {
+    this.#desk = desk
+  }
+
+  /** Sends the join and takes in its answer. */
+  join(place: Place, wait: boolean): void {
+    const desk = this.#desk
+    const pushedAt = desk.clock.now()
+    desk.leaps.note(pushedAt)
+    place.keeper = this
+    place.leased(pushedAt, place.waitTtlMs)
+    desk.places.set(place.id, place)
+    // Until answered: a copy of it may arrive at any time.
+    place.unanswered = true
+    desk.lanes.join.push(place.joinRequest(wait)).then(
+      ({ result, sentAt }) => this.joined(place, result, sentAt),
+      (error: unknown) => this.#joinFailed(place, error),
+    )
+  }
+
+  /** Takes in the answer to a join. */
+  joined(place: Place, standing: Standing, sentAt: number): void {
+    if (standing.state === 'failed') return this.#joinFailed(place, standing.error)
+    // With an earlier attempt unanswered, a copy of that one may still be under way.
+    if (place.failures === 0) place.unanswered = false
+    this.#heard(place)
+    if (place.state !== 'joining') return this.#joinedLate(place, standing, sentAt)
+    this.#take(place, standing, sentAt)
+  }
+
+  /**
+   * Joins several lines in one step. True when all are held; else none stands. An unknown outcome is
+   * asked again under the same ids, and undone everywhere when it stays unknown.
+   */
+  async joinTogether(places: readonly Place[], group: string): Promise<boolean> {
+    const desk = this.#desk
+    const now = desk.clock.now()
+    desk.leaps.note(now)
+    for (const place of places) {
+      place.keeper = this
+      place.leased(now, place.waitTtlMs)
+      place.unanswered = true
+      desk.places.set(place.id, place)
+    }
+    try {
+      for (let failures = 1; ; failures += 1) {
+        const error = await this.#tryTogether(places, group)
+        if (error === undefined) break
+        const retryable = error instanceof BackendError && error.retryable
+        const tired = failures >= MOST_GROUP_TRIES || desk.clock.now() - now >= desk.callTimeoutMs
+        if (!retryable || tired || desk.closing) throw error
+        await desk.pause(desk.retryMs(failures))
+      }
+    } catch (error) {
+      this.#leaveAll(places)
+      throw error
+    }
+    if (places.every((place) => place.state === 'held')) return true
+    this.#leaveAll(places)
+    return false
+  }
+
+  /** A push said so: hold with what is left of the waiting lease, and renew to the full ttl in the same breath. */
+  toldGranted(place: Place, order: bigint): void {
+    if (place.state !== 'joining' && place.state !== 'waiting') return
+    place.order = order
+    const now = this.#desk.clock.now()
+    if (now < place.believedUntil) this.#hold(place, now)
+    this.renewNow(place)
+  }
+
+  toldGone(place: Place): void {
+    if (place.state === 'held') this.lose(place, 'it was evicted, or the session that kept it ended')
+    else this.#gone(place)
+  }
+
+  toldUnsure(place: Place): void {
+    if (place.state === 'held') this.#doubt(place)
+    if (place.state === 'held' || place.state === 'waiting') this.renewNow(place)
+  }
+
+  wake(place: Place, now: number): void {
+    if (place.state === 'held') {
+      if (now >= place.deadline) return this.lose(place, 'its lease ran out before the store answered a renewal')
+      if (this.#desk.leaps.since(place.leaseSentAt, now)) {
+        this.#doubt(place)
+        place.renewAt = now
+      }
+    }
+    if (now >= place.renewAt && !place.renewing) this.#renew(place)
+    this.#sleep(place)
+  }
+
+  /** Renews as soon as no renewal is under way. */
+  renewNow(place: Place): void {
+    place.renewAt = this.#desk.clock.now()
+    if (!place.renewing) this.#renew(place)
+    this.#sleep(place)
+  }
+
+  /** One renewal, its answer taken in; throws what the store threw. With a holder, the ticket is that holder's from now on. */
+  async renewed(place: Place, nextHolder?: Holder): Promise<void> {
+    const request = nextHolder === undefined ? place.renewRequest() : { ...place.renewRequest(), nextHolder }
+    const { result, sentAt } = await this.#desk.lanes.renew.push(request)
+    this.#heard(place)
+    if (result.state === 'failed') throw result.error
+    this.#take(place, result, sentAt)
+  }
+
+  /** Renews another's ticket into this client's hands. False when the store does not let go of it to us. */
+  async adopt(place: Place, swap: RenewRequest): Promise<boolean> {
+    const desk = this.#desk
+    desk.alive.begin()
+    try {
+      for (let failures = 1; ; failures += 1) {
+        const { result, sentAt } = await desk.lanes.renew.push(swap)
+        if (result.state === 'granted') {
+          place.keeper = this
+          desk.places.set(place.id, place)
+          this.#take(place, result, sentAt)
+          return place.state === 'held'
+        }
+        if (result.state !== 'failed') return false
+        if (!result.error.retryable || failures >= MOST_ADOPT_TRIES) throw result.error
+        await desk.pause(desk.retryMs(failures))
+      }
+    } finally {
+      desk.alive.end()
+    }
+  }
+
+  /** The hold is over: say so once, and keep nothing. */
+  lose(place: Place, why: string, reason?: unknown): void {
+    if (place.state !== 'held') return
+    const { name } = place.wish.line
+    place.state = 'lost'
+    place.lostBecause =
+      reason ??
+      new LockLostError(
+        `'${name}' is lost: ${why}. Stop writing, or let the resource refuse fences below the newest it saw.`,
+      )
+    this.forget(place)
+    publish('lost', () => ({ ...this.#desk.describe(place), error: place.lostBecause }))
+    for (const tell of [...place.onLost]) tell(place.lostBecause)
+    place.onLost.clear()
+  }
+
+  forget(place: Place): void {
+    this.#desk.places.delete(place.id)
+    this.#desk.alarms.clear(place)
+  }
+
+  /** The error that leaves the outcome unknown; undefined when every place was answered for. */
+  async #tryTogether(places: readonly Place[], group: string): Promise<Error | undefined> {
+    try {
+      const answers = await this.#desk.lanes.join.pushTogether(places.map((place) => place.joinRequest(false, group)))
+      let failure: Error | undefined
+      for (const [i, { result, sentAt }] of answers.entries()) {
+        this.joined(places[i]!, result, sentAt)
+        if (result.state === 'failed') failure ??= result.error
+      }
+      return failure
+    } catch (error) {
+      for (const place of places) place.failures += 1
+      return asBackendError(this.#desk.backend.name, error)
+    }
+  }
+
+  #leaveAll(places: readonly Place[]): void {
+    for (const place of places) {
+      const stood = place.state === 'held' || place.unanswered
+      this.forget(place)
+      if (place.state !== 'lost') place.state = 'left'
+      if (stood) this.#desk.leaveInBackground(place)
+    }
+  }
+
+  #heard(place: Place): void {
+    place.lastAnswerAt = this.#desk.clock.now()
+  }
+
+  #joinFailed(place: Place, error: unknown): void {
+    place.failures += 1
+    if (place.state === 'joining') place.waiter?.failed(place, error)
+  }
+
+  // The push came first, or the caller gave up meanwhile (then the leave with its tombstone is on its way).
+  #joinedLate(place: Place, standing: Standing, sentAt: number): void {
+    if (place.state === 'held' && standing.state === 'granted') this.#extend(place, standing.ttlMs, sentAt)
+  }
+
+  #take(place: Place, standing: Standing, sentAt: number): void {
+    if (place.state === 'left' || place.state === 'lost') return
+    switch (standing.state) {
+      case 'granted':
+        place.order = standing.order
+        return this.#extend(place, standing.ttlMs, sentAt)
+      case 'waiting':
+        return this.#waiting(place, standing, sentAt)
+      case 'refused':
+        this.forget(place)
+        place.state = 'left'
+        return place.waiter?.refused(place)
+      case 'gone':
+        if (place.state === 'held') return this.lose(place, 'the store does not know the ticket any more')
+        return this.#gone(place)
+      case 'failed':
+        return place.waiter?.failed(place, standing.error)
+    }
+  }
+
+  #extend(place: Place, leaseMs: number, sentAt: number): void {
+    const now = this.#desk.clock.now()
+    if (sentAt >= place.leaseSentAt || place.state !== 'held') place.leased(sentAt, leaseMs)
+    if (now >= place.believedUntil) {
+      // The answer came after its own lease had ended: it is no hold. Stand in line again.
+      if (place.state === 'held') return this.lose(place, 'the answer to its renewal came too late')
+      return this.#gone(place)
+    }
+    place.doubt = this.#desk.leaps.since(place.leaseSentAt, now)
+    this.#hold(place, now)
+    this.#beat(place, leaseMs)
+  }
+
+  #hold(place: Place, now: number): void {
+    place.deadline = place.believedUntil
+    if (place.state === 'held') return
+    place.state = 'held'
+    place.heldSince = now
+    place.failures = 0
+    place.waiter?.granted(place)
+  }
+
+  /** Sets the next renewal to a third of the lease from now, on a beat that other leases share. */
+  #beat(place: Place, leaseMs: number): void {
+    const { renew, maxHoldMs } = place.wish.options
+    const next = place.leaseSentAt + leaseMs / 3
+    const quantum = leaseMs / 3 / BEATS
+    const over = next - place.heldSince >= maxHoldMs
+    place.renewAt = renew && !over ? Math.floor(next / quantum) * quantum : Number.POSITIVE_INFINITY
+    this.#sleep(place)
+  }
+
+  #waiting(place: Place, standing: Standing & { state: 'waiting' }, sentAt: number): void {
+    if (place.state === 'held') {
+      // An answer from before the grant says nothing about it; a later one says that the store lost it.
+      if (sentAt < place.heldSince) return this.renewNow(place)
+      return this.lose(place, 'the store says that others stand before it')
+    }
+    const first = place.state === 'joining'
+    place.state = 'waiting'
+    place.ahead = standing.ahead
+    place.failures = 0
+    place.leased(sentAt, standing.ttlMs)
+    place.renewAt = sentAt + Math.min(standing.lookAgainMs, standing.ttlMs / 3)
+    this.#sleep(place)
+    if (first) publish('wait', () => ({ ...this.#desk.describe(place), ahead: standing.ahead }))
+  }
+
+  #gone(place: Place): void {
+    if (place.state !== 'joining' && place.state !== 'waiting') return
+    this.forget(place)
+    place.state = 'left'
+    place.waiter?.gone(place)
+  }
+
+  #doubt(place: Place): void {
+    if (place.doubt) return
+    place.doubt = true
+    publish('uncertain', () => this.#desk.describe(place))
+  }
+
+  #renew(place: Place): void {
+    place.renewing = true
+    place.renewAt = Number.POSITIVE_INFINITY
+    this.#desk.leaps.note(this.#desk.clock.now())
+    this.renewed(place).then(
+      () => {
+        place.renewing = false
+        if (place.state === 'held') publish('renew', () => this.#desk.describe(place))
+        this.#again(place)
+      },
+      (error: unknown) => {
+        place.renewing = false
+        this.#renewFailed(place, error)
+      },
+    )
+  }
+
+  // A lost reply is not a lost lock: doubt, and ask again until the deadline decides.
+  #renewFailed(place: Place, error: unknown): void {
+    if (place.state !== 'held' && place.state !== 'waiting') return
+    place.failures += 1
+    this.#desk.report(place, error)
+    if (place.state === 'held') this.#doubt(place)
+    else if (!(error instanceof BackendError && error.retryable)) return place.waiter?.failed(place, error)
+    else if (this.#desk.clock.now() - place.lastAnswerAt > patienceMs(place)) return place.waiter?.failed(place, error)
+    place.renewAt = Math.min(place.renewAt, this.#desk.clock.now() + this.#desk.retryMs(place.failures))
+    this.#sleep(place)
+  }
+
+  /** A renewal that was asked for while one was under way goes out now. */
+  #again(place: Place): void {
+    if (place.state !== 'held' && place.state !== 'waiting') return
+    if (place.renewAt <= this.#desk.clock.now()) this.#renew(place)
+    this.#sleep(place)
+  }
+
+  #sleep(place: Place): void {
+    if (place.state !== 'held' && place.state !== 'waiting') return
+    const renewAt = place.renewing ? Number.POSITIVE_INFINITY : place.renewAt
+    const wakeAt = place.state === 'held' ? Math.min(place.deadline, renewAt) : renewAt
+    if (wakeAt === Number.POSITIVE_INFINITY) this.#desk.alarms.clear(place)
+    else this.#desk.alarms.set(place, wakeAt)
+  }
+}
+
+/** How long a store may be out of reach before a pending acquire says so: longer than a lease, and than a failover. */
+export function patienceMs(place: Place): number {
+  return Math.max(place.ttlMs, 15_000)
+}

@@ -1,0 +1,157 @@
+import { randomUUID } from 'node:crypto'
+import type { Sleeper } from './alarm.js'
+import type { Holder, JoinRequest, LeaveRequest, RenewRequest } from './backend.js'
+import type { LineKey } from './line.js'
+import type { Resolved } from './options.js'
+
+/** What is asked of a line: which one, how much of it, and how it is held. */
+export interface Wish {
+  readonly line: LineKey
+  readonly weight: number
+  readonly capacity: number
+  readonly options: Resolved
+}
+
+/**
+ * joining: asked, not answered · waiting: in line · held: granted and believed ·
+ * lost: over, though nobody released it · left: released or given up
+ */
+export type PlaceState = 'joining' | 'waiting' | 'held' | 'lost' | 'left'
+
+/** Who is told what becomes of a ticket that is not held yet. */
+export interface Waiter {
+  granted(place: Place): void
+  refused(place: Place): void
+  /** The ticket is not there any more: stand in line again. */
+  gone(place: Place): void
+  failed(place: Place, error: unknown): void
+}
+
+/** A call to the store that was sent so long ago cannot arrive any more: no socket is kept that long without an answer. */
+const CALL_LIFE_MS = 60_000
+/** A waiting ticket lives this long without a renewal, so that a dead waiter delays nobody for long. */
+const WAIT_TTL_MS = 5_000
+
+/** How much of a lease is not believed in, for clocks that run at different speeds. */
+export function driftMs(ttlMs: number): number {
+  return ttlMs / 100 + 2
+}
+
+/** The client's side of one ticket: what was asked, where it stands, and until when that is believed. */
+export class Place implements Sleeper {
+  readonly id: string
+  readonly wish: Wish
+  readonly holder: Holder
+  readonly waitTtlMs: number
+  handle: string
+  state: PlaceState = 'joining'
+  order: bigint | undefined
+  ahead: number | undefined
+  /** The hold's ttl: the wish's own until `renew(ttl)` changes it. */
+  ttlMs: number
+  waiter: Waiter | undefined
+  /** Called once, when the hold is lost. */
+  readonly onLost: Set<(reason: unknown) => void> = new Set()
+
+  /** When the call that last set the lease on the store was sent, and the lease it set. */
+  leaseSentAt: number
+  leaseMs: number
+  /** Monotonic time until which the hold is believed in. */
+  deadline: number = Number.NEGATIVE_INFINITY
+  heldSince: number = Number.POSITIVE_INFINITY
+  /** A renewal failed, or the connection broke: held as far as we know. */
+  doubt = false
+  /** Some join of this id was never answered: it may still arrive. */
+  unanswered = false
+  lastAnswerAt: number
+  lostBecause: unknown
+
+  /** The keeper's: when to renew next, and whether a renewal is under way. */
+  renewAt: number = Number.POSITIVE_INFINITY
+  renewing = false
+  failures = 0
+  keeper: { wake(place: Place, now: number): void } | undefined
+  wakeAt = 0
+  place = -1
+
+  constructor(wish: Wish, holder: Holder, minTtlMs: number, now: number, id: string = randomUUID()) {
+    this.id = id
+    this.handle = id
+    this.wish = wish
+    this.holder = holder
+    this.ttlMs = wish.options.ttlMs
+    this.waitTtlMs = Math.max(Math.min(this.ttlMs, WAIT_TTL_MS), minTtlMs)
+    this.leaseSentAt = now
+    this.leaseMs = this.waitTtlMs
+    this.lastAnswerAt = now
+  }
+
+  wake(now: number): void {
+    this.keeper?.wake(this, now)
+  }
+
+  /** The lease that the store is asked for: the holder stops believing `grace` before the store lets go. */
+  get storeTtlMs(): number {
+    return this.ttlMs + this.wish.options.graceMs
+  }
+
+  /** Takes over what the store said it set, counted from when it was asked. */
+  leased(sentAt: number, leaseMs: number): void {
+    this.leaseSentAt = sentAt
+    this.leaseMs = leaseMs
+  }
+
+  /** Until when a hold with the present lease may be believed in. */
+  get believedUntil(): number {
+    const graceMs = Math.min(this.wish.options.graceMs, this.leaseMs)
+    return this.leaseSentAt + this.leaseMs - graceMs - driftMs(this.leaseMs)
+  }
+
+  /** When the ticket is surely gone from the store, left or not. */
+  get lapsesAt(): number {
+    return this.leaseSentAt + Math.max(this.leaseMs, this.storeTtlMs) + driftMs(this.leaseMs)
+  }
+
+  joinRequest(wait: boolean, group?: string): JoinRequest {
+    const { line, weight, capacity, options } = this.wish
+    return {
+      line,
+      id: this.id,
+      weight,
+      capacity,
+      wait,
+      ttlMs: this.storeTtlMs,
+      waitTtlMs: this.waitTtlMs,
+      holder: this.holder,
+      takeover: options.takeover,
+      ...(group === undefined ? undefined : { group }),
+    }
+  }
+
+  renewRequest(): RenewRequest {
+    return {
+      line: this.wish.line,
+      id: this.id,
+      handle: this.handle,
+      ttlMs: this.storeTtlMs,
+      waitTtlMs: this.waitTtlMs,
+      ...(this.order === undefined ? undefined : { order: this.order }),
+    }
+  }
+
+  leaveRequest(keepMs: number): LeaveRequest {
+    return {
+      line: this.wish.line,
+      id: this.id,
+      handle: this.handle,
+      keepMs,
+      tombstoneMs: this.unanswered ? CALL_LIFE_MS : 0,
+      ...(this.order === undefined ? undefined : { order: this.order }),
+    }
+  }
+}
+
+/** The request that drops a ticket whoever holds it; a join of it that is still under way must not bring it back. */
+export function evictRequest(line: LineKey, id: string, order: bigint): LeaveRequest {
+  return { line, id, order, keepMs: 0, tombstoneMs: CALL_LIFE_MS }
+}
