@@ -21,7 +21,7 @@ import { Tidy } from './tidy.js'
 import { names, view } from './view.js'
 import { Watch, type WatchOptions } from './watch.js'
 
-const GUARANTEES: Guarantees = {
+export const GUARANTEES: Guarantees = {
   scope: 'network',
   order: 'fifo',
   wake: 'poll',
