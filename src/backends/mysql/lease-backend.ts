@@ -56,6 +56,7 @@ export class LeaseBackend implements Backend {
   readonly #work: Connections
   readonly #keep: Connections
   readonly #look: Connections
+  #returning = false
   #watch!: Watch
   #joiner!: Joiner
   #tidy!: Tidy
@@ -71,14 +72,14 @@ export class LeaseBackend implements Backend {
 
   async open(events: BackendEvents): Promise<void> {
     try {
-      await checkServer(this.#work)
+      this.#returning = (await checkServer(this.#work)).mariadb
       await ensureSchema(this.#work, this.#prefix)
     } catch (error) {
       await this.close()
       throw error
     }
     this.#watch = new Watch(this.#look, this.#tables, events, this.#poll)
-    this.#joiner = new Joiner(this.#work, this.#tables, this.#watch)
+    this.#joiner = new Joiner(this.#work, this.#tables, this.#watch, this.#returning)
     this.#tidy = new Tidy(this.#look, this.#tables)
     this.#tidy.start()
   }
@@ -92,7 +93,7 @@ export class LeaseBackend implements Backend {
   }
 
   leave(tickets: readonly LeaveRequest[]): Promise<boolean[]> {
-    return leave(this.#work, this.#tables, this.#watch, tickets)
+    return leave(this.#work, this.#tables, this.#watch, tickets, this.#returning)
   }
 
   view(name: string): Promise<LineView[]> {

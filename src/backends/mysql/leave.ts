@@ -17,8 +17,10 @@ export async function leave(
   tables: Tables,
   watch: Watch,
   requests: readonly LeaveRequest[],
+  returning: boolean,
 ): Promise<boolean[]> {
   for (const { id } of requests) watch.remove(id)
+  if (returning && requests.every(isPlain)) return await leavePlain(connections, tables, watch, requests)
   const found = `SELECT id, handle, expires > ${NOW} FROM ${tables.ticket} WHERE id IN (${texts(requests.map(({ id }) => id))}) AND gone = 0 FOR UPDATE`
   const statements = ['START TRANSACTION', found, ...leaveSql(tables, requests), 'COMMIT']
   const skip = statements.length
@@ -32,6 +34,26 @@ export async function leave(
     if (ticket === undefined || !ticket.alive) return false
     return handle === undefined || handle === (ticket.handle === null ? id : string(ticket.handle))
   })
+}
+
+/** On MariaDB the usual leave is one statement that says what it has deleted. */
+async function leavePlain(
+  connections: Connections,
+  tables: Tables,
+  watch: Watch,
+  requests: readonly LeaveRequest[],
+): Promise<boolean[]> {
+  const sql = `DELETE FROM ${tables.ticket} WHERE gone = 0 AND id IN (${texts(ids(requests))}) AND handle IS NULL RETURNING id, expires > ${NOW}`
+  const looks = lookSql(tables.ticket, watch.waitedFor(requests.map(({ line }) => line)))
+  const results = await connections.run([sql, ...looks].join(';'), 'leaving')
+  const alive = new Set<string>()
+  for (const [id, live] of results[0] ?? []) if (flag(live)) alive.add(string(id))
+  if (looks.length > 0) tellNext(connections, tables, watch, watch.tell(readBorders(results.slice(1))))
+  return requests.map(({ id }) => alive.has(id))
+}
+
+function isPlain({ id, handle, keepMs, tombstoneMs }: LeaveRequest): boolean {
+  return keepMs === 0 && tombstoneMs === 0 && handle === id
 }
 
 function tellNext(connections: Connections, tables: Tables, watch: Watch, dead: readonly string[]): void {

@@ -1,11 +1,15 @@
+import { crc32 } from 'node:zlib'
 import type { Kind, LineKey } from '../../core/line.js'
 
+/** Printable ASCII without the quote, the backslash and the question mark: means the same in any sql_mode and charset. */
+const PLAIN = /^[ -&(->@-[\]-~]*$/
+
 /**
- * A value as a literal. Only plain letters go in as they are; everything else, quotes and backslashes
- * included, as hexadecimal: so no value can be read as SQL, whatever the server's sql_mode or charset.
+ * A value as a literal. What is plain goes in as it is, everything else as hexadecimal:
+ * so no value can be read as SQL.
  */
 export function text(value: string): string {
-  return /^[\w:.-]*$/.test(value) ? `_binary'${value}'` : `x'${Buffer.from(value, 'utf8').toString('hex')}'`
+  return PLAIN.test(value) ? `_binary'${value}'` : `x'${Buffer.from(value, 'utf8').toString('hex')}'`
 }
 
 export function texts(values: readonly string[]): string {
@@ -51,11 +55,7 @@ export function lineOf(value: string): LineKey {
 /** How many rows of locks there are. So many that two batches of a hundred lines seldom meet in one. */
 export const STRIPES = 65_536
 
-/** The row whose lock stands for a line: FNV-1a over the text, folded to 16 bits. Part of the schema: never change it. */
+/** The row whose lock stands for a line, as SQL has it too: `CRC32(line) & 65535`. */
 export function stripeOf(line: string): number {
-  let hash = 0x811c9dc5
-  for (let i = 0; i < line.length; i += 1) {
-    hash = Math.imul(hash ^ line.charCodeAt(i), 0x01000193)
-  }
-  return (hash ^ (hash >>> 16)) & 0xffff
+  return crc32(line) & (STRIPES - 1)
 }

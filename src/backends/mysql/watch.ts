@@ -79,6 +79,11 @@ export class Watch {
     if (line.tickets.size === 0) this.#lines.delete(lineValue(line.key))
   }
 
+  /** Whether tickets of this process wait in this line. */
+  has(line: string): boolean {
+    return this.#lines.has(line)
+  }
+
   /** Of these lines, those in which tickets of this process wait: with what a look at them needs. */
   waitedFor(lines: readonly LineKey[]): { line: LineKey; capacity: number }[] {
     const seen = new Set<string>()
