@@ -14,6 +14,7 @@ const OPENERS: Record<string, () => Promise<Opener>> = {
   'memory:': () => import('./connect/memory.js'),
   'mysql:': () => import('./connect/mysql.js'),
   'mariadb:': () => import('./connect/mysql.js'),
+  'sqlite:': () => import('./connect/sqlite.js'),
 }
 
 /**

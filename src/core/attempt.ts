@@ -99,9 +99,7 @@ export class Attempt implements Waiter {
     const { signal, waitMs } = this.#wish.options
     this.#desk.alive.begin()
     if (signal !== undefined) {
-      const abort = (): void => this.#giveUp(signal.reason)
-      signal.addEventListener('abort', abort, { once: true })
-      this.#cleanups.push(() => signal.removeEventListener('abort', abort))
+      this.#cleanups.push(this.#desk.aborts.on(signal, () => this.#giveUp(signal.reason)))
     }
     if (this.#wait && waitMs !== Number.POSITIVE_INFINITY) {
       this.#cleanups.push(this.#desk.at(this.#startedAt + waitMs, () => this.#timeOut(waitMs)))

@@ -18,6 +18,7 @@ export class Client {
   readonly desk: Desk
   readonly id: string = randomUUID()
   readonly #host: string = hostname()
+  readonly #pid: number = process.pid
   #opening: Promise<void> | undefined
   #opened = false
   #closing: Promise<void> | undefined
@@ -120,7 +121,7 @@ export class Client {
   }
 
   #holder({ owner = this.id, note, also }: Resolved): Holder {
-    const holder = { owner, client: this.id, host: this.#host, pid: process.pid }
+    const holder = { owner, client: this.id, host: this.#host, pid: this.#pid }
     return note === undefined && also === undefined
       ? holder
       : { ...holder, ...(note === undefined ? undefined : { note }), ...(also === undefined ? undefined : { also }) }
@@ -142,6 +143,7 @@ export class Client {
   async #close(): Promise<void> {
     const { desk } = this
     desk.closing = true
+    desk.closingUntil = desk.clock.now() + desk.callTimeoutMs
     for (const end of [...desk.pending]) end()
     for (const place of [...desk.places.values()]) {
       if (place.state !== 'held') continue

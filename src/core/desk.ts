@@ -1,3 +1,4 @@
+import { Aborts } from './aborts.js'
 import { AlarmClock } from './alarm.js'
 import type { Backend, BackendEvents } from './backend.js'
 import type { Clock } from './clock.js'
@@ -22,6 +23,7 @@ export class Desk {
   readonly alarms: AlarmClock
   readonly leaps: Leaps
   readonly keeper: Keeper
+  readonly aborts: Aborts = new Aborts()
   readonly alive: Liveliness = new Liveliness()
   /** Every ticket that may still get an answer that matters, by id. */
   readonly places: Map<string, Place> = new Map()
@@ -31,6 +33,8 @@ export class Desk {
   /** Ends the acquires that are still pending. */
   readonly pending: Set<() => void> = new Set()
   closing = false
+  /** Once closing, nothing is tried for longer than this. */
+  closingUntil: number = Number.POSITIVE_INFINITY
 
   constructor(backend: Backend, clock: Clock, callTimeoutMs: number) {
     this.backend = backend
@@ -100,17 +104,18 @@ export class Desk {
           error = thrown
         }
         const retryable = error instanceof BackendError && error.retryable
-        if (!retryable || this.clock.now() >= until) throw error
-        await this.pause(Math.min(this.retryMs(failures), Math.max(1, until - this.clock.now())))
+        const end = Math.min(until, this.closingUntil)
+        if (!retryable || this.clock.now() >= end) throw error
+        await this.pause(Math.min(this.retryMs(failures), Math.max(1, end - this.clock.now())))
       }
     } finally {
       this.alive.end()
     }
   }
 
-  /** Leaves without making anyone wait for it; bounded by the ticket's own lease. */
+  /** Leaves without making anyone wait for it; for as long as the ticket, or a join of it, may still be out there. */
   leaveInBackground(place: Place): void {
-    const farewell = this.leave(place, 0, place.lapsesAt)
+    const farewell = this.leave(place, 0, place.leaveUntil)
       .catch((error: unknown) => this.report(place, error))
       .finally(() => this.farewells.delete(farewell))
     this.farewells.add(farewell)

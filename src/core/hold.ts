@@ -72,7 +72,13 @@ export class Hold {
     }
     desk.keeper.forget(place)
     if (wasHeld) place.state = 'left'
-    return await desk.leave(place, keepMs, until)
+    try {
+      return await desk.leave(place, keepMs, until)
+    } catch (error) {
+      // The caller has waited long enough and learns that the outcome is unknown; the store is still told.
+      if (keepMs === 0) desk.leaveInBackground(place)
+      throw error
+    }
   }
 
   // The store cannot keep others out by itself, so the ticket is kept alive until then: for as long as this process lives.
@@ -83,7 +89,7 @@ export class Hold {
       .then(() => {
         desk.keeper.forget(place)
         place.state = 'left'
-        return desk.leave(place, 0, place.lapsesAt)
+        return desk.leave(place, 0, place.leaveUntil)
       })
       .catch((error: unknown) => desk.report(place, error))
       .finally(() => desk.farewells.delete(farewell))

@@ -29,10 +29,13 @@ export class Keeper {
     const pushedAt = desk.clock.now()
     desk.leaps.note(pushedAt)
     place.keeper = this
-    place.leased(pushedAt, place.waitTtlMs)
+    // Counted from the first send of this id: a push may tell of a grant while a repeated join, which
+    // would restart the lease, has not reached the store.
+    if (place.failedJoins === 0) place.leased(pushedAt, place.waitTtlMs)
     desk.places.set(place.id, place)
     // Until answered: a copy of it may arrive at any time.
     place.unanswered = true
+    place.lastJoinAt = pushedAt
     desk.lanes.join.push(place.joinRequest(wait)).then(
       ({ result, sentAt }) => this.joined(place, result, sentAt),
       (error: unknown) => this.#joinFailed(place, error),
@@ -43,7 +46,7 @@ export class Keeper {
   joined(place: Place, standing: Standing, sentAt: number): void {
     if (standing.state === 'failed') return this.#joinFailed(place, standing.error)
     // With an earlier attempt unanswered, a copy of that one may still be under way.
-    if (place.failures === 0) place.unanswered = false
+    if (place.failedJoins === 0) place.unanswered = false
     this.#heard(place)
     if (place.state !== 'joining') return this.#joinedLate(place, standing, sentAt)
     this.#take(place, standing, sentAt)
@@ -65,6 +68,7 @@ export class Keeper {
     }
     try {
       for (let failures = 1; ; failures += 1) {
+        for (const place of places) place.lastJoinAt = desk.clock.now()
         const error = await this.#tryTogether(places, group)
         if (error === undefined) break
         const retryable = error instanceof BackendError && error.retryable
@@ -182,7 +186,7 @@ export class Keeper {
       }
       return failure
     } catch (error) {
-      for (const place of places) place.failures += 1
+      for (const place of places) place.failedJoins += 1
       return asBackendError(this.#desk.backend.name, error)
     }
   }
@@ -201,7 +205,7 @@ export class Keeper {
   }
 
   #joinFailed(place: Place, error: unknown): void {
-    place.failures += 1
+    place.failedJoins += 1
     if (place.state === 'joining') place.waiter?.failed(place, error)
   }
 
@@ -221,6 +225,8 @@ export class Keeper {
       case 'refused':
         this.forget(place)
         place.state = 'left'
+        // Refused, but an earlier copy may still arrive and find the line free: bury it.
+        if (place.unanswered) this.#desk.leaveInBackground(place)
         return place.waiter?.refused(place)
       case 'gone':
         if (place.state === 'held') return this.lose(place, 'the store does not know the ticket any more')
@@ -252,11 +258,13 @@ export class Keeper {
     place.waiter?.granted(place)
   }
 
-  /** Sets the next renewal to a third of the lease from now, on a beat that other leases share. */
+  /** Sets the next renewal to a third of the ttl from now, on a beat that other leases share. */
   #beat(place: Place, leaseMs: number): void {
     const { renew, maxHoldMs } = place.wish.options
-    const next = place.leaseSentAt + leaseMs / 3
-    const quantum = leaseMs / 3 / BEATS
+    // Of what is believed: with a grace longer than the ttl, a third of the store's lease would come too late.
+    const thirdMs = (leaseMs - Math.min(place.wish.options.graceMs, leaseMs)) / 3
+    const next = place.leaseSentAt + thirdMs
+    const quantum = Math.max(1, thirdMs / BEATS)
     const over = next - place.heldSince >= maxHoldMs
     place.renewAt = renew && !over ? Math.floor(next / quantum) * quantum : Number.POSITIVE_INFINITY
     this.#sleep(place)

@@ -4,6 +4,8 @@ import type { Clock } from './clock.js'
 const LEAP_MS = 50
 /** Looks at most this often where it is done on the way: clocks drift apart slowly. */
 const LOOK_EVERY_MS = 1_000
+/** The uptime is a file read on Linux: looked at this often, and whenever the wall clock did anything odd. */
+const UPTIME_EVERY_MS = 100
 
 /**
  * Notices that the machine slept.
@@ -16,6 +18,7 @@ export class Leaps {
   readonly #clock: Clock
   #wallLead: number
   #uptimeLead: number
+  #uptimeLookedAt: number
   #lookedAt: number
   #leapAt = Number.NEGATIVE_INFINITY
 
@@ -24,6 +27,7 @@ export class Leaps {
     const now = clock.now()
     this.#wallLead = clock.wall() - now
     this.#uptimeLead = clock.uptime() - now
+    this.#uptimeLookedAt = now
     this.#lookedAt = now
   }
 
@@ -40,10 +44,14 @@ export class Leaps {
 
   #look(now: number): void {
     const wallLead = this.#clock.wall() - now
-    const uptimeLead = this.#clock.uptime() - now
-    if (wallLead - this.#wallLead > LEAP_MS || uptimeLead - this.#uptimeLead > LEAP_MS) this.#leapAt = now
+    const wallStep = wallLead - this.#wallLead
+    if (wallStep > LEAP_MS) this.#leapAt = now
     this.#wallLead = wallLead
-    this.#uptimeLead = uptimeLead
     this.#lookedAt = now
+    if (now - this.#uptimeLookedAt < UPTIME_EVERY_MS && Math.abs(wallStep) <= LEAP_MS) return
+    const uptimeLead = this.#clock.uptime() - now
+    if (uptimeLead - this.#uptimeLead > LEAP_MS) this.#leapAt = now
+    this.#uptimeLead = uptimeLead
+    this.#uptimeLookedAt = now
   }
 }

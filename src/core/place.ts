@@ -63,6 +63,8 @@ export class Place implements Sleeper {
   doubt = false
   /** Some join of this id was never answered: it may still arrive. */
   unanswered = false
+  failedJoins = 0
+  lastJoinAt: number = Number.NEGATIVE_INFINITY
   lastAnswerAt: number
   lostBecause: unknown
 
@@ -110,6 +112,11 @@ export class Place implements Sleeper {
   /** When the ticket is surely gone from the store, left or not. */
   get lapsesAt(): number {
     return this.leaseSentAt + Math.max(this.leaseMs, this.storeTtlMs) + driftMs(this.leaseMs)
+  }
+
+  /** Until when the store must be told that the ticket leaves: it may stand, or a join of it may still arrive. */
+  get leaveUntil(): number {
+    return this.unanswered ? Math.max(this.lapsesAt, this.lastJoinAt + CALL_LIFE_MS) : this.lapsesAt
   }
 
   joinRequest(wait: boolean, group?: string): JoinRequest {

@@ -122,7 +122,7 @@ export class MemoryBackend implements Backend {
       if (request.takeover) dropEarlier(known, request, this.#store)
       this.#store.settle(known, now)
     }
-    const line = this.#store.lineForJoin(request.line)
+    const line = this.#store.lineForJoin(request.line, now)
     let ticket = line.find(request.id)
     if (ticket?.left) return { state: 'gone' }
     if (ticket !== undefined && ticket.expiresAt <= now) {

@@ -2,6 +2,8 @@ import type { BackendEvents } from '../../core/backend.js'
 import { type LineKey, lineText } from '../../core/line.js'
 import { MemoryLine, type Stood } from './line.js'
 
+const SWEEP_EVERY_MS = 60_000
+
 /** What several clients of one process share: the lines, the last order given, and who is to be told. */
 export class MemoryStore {
   readonly #lines = new Map<string, MemoryLine>()
@@ -9,6 +11,7 @@ export class MemoryStore {
   /** Ids that may not join any more, in the order in which they may be forgotten. */
   readonly #tombstones = new Map<string, number>()
   #order = 0n
+  #sweepAt = 0
 
   get lines(): Iterable<MemoryLine> {
     return this.#lines.values()
@@ -23,7 +26,8 @@ export class MemoryStore {
     return this.#lines.get(lineText(key))
   }
 
-  lineForJoin(key: LineKey): MemoryLine {
+  lineForJoin(key: LineKey, now: number): MemoryLine {
+    if (now >= this.#sweepAt) this.#sweep(now)
     const text = lineText(key)
     let line = this.#lines.get(text)
     if (line === undefined) {
@@ -31,6 +35,12 @@ export class MemoryStore {
       this.#lines.set(text, line)
     }
     return line
+  }
+
+  // A hold that was never released, in a line that nobody asks for again, must not stay for ever.
+  #sweep(now: number): void {
+    this.#sweepAt = now + SWEEP_EVERY_MS
+    for (const line of [...this.#lines.values()]) this.settle(line, now)
   }
 
   /** Grants what is to be granted, tells the winners, and forgets the line when nobody stands in it. */

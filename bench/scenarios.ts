@@ -1,0 +1,95 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import type { Contender, Drain, Hot, Locker, StoreBench } from './contender.js'
+
+export const PROCESSES = 2
+export const DRAIN_WAITERS = 50
+export const HOT_WAITERS = 20
+export const HOT_MS = 3_000
+const DRAIN_LIMIT_MS = 20_000
+
+/** Pairs a second with this many in flight, each on a name of its own. */
+export async function pairs(locker: Locker, inFlight: number, forMs: number): Promise<number> {
+  const lap = async (ms: number): Promise<number> => {
+    let count = 0
+    const until = performance.now() + ms
+    const from = performance.now()
+    await Promise.all(
+      Array.from({ length: inFlight }, async (_, i) => {
+        while (performance.now() < until) {
+          const release = await locker.acquire(`bench:${inFlight}:${i}`)
+          await release()
+          count += 1
+        }
+      }),
+    )
+    return (count / (performance.now() - from)) * 1_000
+  }
+  await lap(forMs / 4)
+  return await lap(forMs)
+}
+
+/** What a worker process is told to do; see worker.ts. */
+export interface Job {
+  readonly store: string
+  readonly contender: string
+  readonly url: string
+  readonly scenario: 'drain' | 'hot'
+}
+
+/** What it reports when it is done. */
+export interface Report {
+  readonly served: number
+  readonly holdMs: number
+  readonly counts: readonly number[]
+}
+
+/** All waiters stand behind one holder; how long until the last of them has held for 1 ms. */
+export async function drain(store: StoreBench, contender: Contender, url: string): Promise<Drain> {
+  const locker = await contender.open(url)
+  const release = await locker.acquire('bench:drain')
+  const workers = await startWorkers({ store: store.name, contender: contender.name, url, scenario: 'drain' })
+  // Everyone has asked; give those who ask over a network, or poll, a moment to stand in line.
+  await new Promise((resolve) => setTimeout(resolve, 500))
+  const from = performance.now()
+  await release()
+  const reports = await finish(workers, DRAIN_LIMIT_MS)
+  const ms = performance.now() - from
+  await locker.close()
+  return { served: sum(reports.map((one) => one.served)), ms, idealMs: sum(reports.map((one) => one.holdMs)) }
+}
+
+/** One key, many waiters, a fixed time: how often each was served. */
+export async function hot(store: StoreBench, contender: Contender, url: string): Promise<Hot> {
+  const workers = await startWorkers({ store: store.name, contender: contender.name, url, scenario: 'hot' })
+  const reports = await finish(workers, HOT_MS + DRAIN_LIMIT_MS)
+  const counts = reports.flatMap((one) => one.counts)
+  return { total: sum(counts), most: Math.max(...counts), least: Math.min(...counts) }
+}
+
+async function startWorkers(job: Job): Promise<ChildProcess[]> {
+  const path = fileURLToPath(new URL('./worker.js', import.meta.url))
+  const workers = Array.from({ length: PROCESSES }, () => fork(path, [JSON.stringify(job)]))
+  await Promise.all(workers.map((worker) => once(worker, 'message')))
+  for (const worker of workers) worker.send('go')
+  await Promise.all(workers.map((worker) => once(worker, 'message')))
+  return workers
+}
+
+async function finish(workers: readonly ChildProcess[], limitMs: number): Promise<Report[]> {
+  const reports: Report[] = []
+  await Promise.all(
+    workers.map(async (worker) => {
+      const late = setTimeout(() => worker.kill('SIGUSR2'), limitMs)
+      worker.on('message', (message) => void reports.push(message as Report))
+      await once(worker, 'exit')
+      clearTimeout(late)
+    }),
+  )
+  return reports
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, one) => total + one, 0)
+}

@@ -1,0 +1,54 @@
+import type { LeaveRequest, RenewRequest } from '../../core/backend.js'
+import { lineText } from '../../core/line.js'
+import { holderText, processesOf } from './holder.js'
+import type { Outcome } from './join.js'
+import type { Ledger } from './ledger.js'
+
+/** Keeps every ticket alive that still stands and is spoken for by its handle. */
+export function renewAll(requests: readonly RenewRequest[], ledger: Ledger, inbox: string): Outcome[] {
+  ledger.read(requests.map((request) => lineText(request.line)))
+  ledger.readTickets(requests.map((request) => request.id))
+  return requests.map((request) => renewOne(request, ledger, inbox))
+}
+
+function renewOne(request: RenewRequest, ledger: Ledger, inbox: string): Outcome {
+  const ticket = ledger.find(request.id)
+  if (ticket === undefined || ticket.left || ticket.line !== lineText(request.line)) return { state: 'gone' }
+  // A repeated swap finds the new handle: it was done, only the answer was lost.
+  if (ticket.handle !== request.handle && ticket.handle !== request.nextHandle) return { state: 'gone' }
+  const line = ledger.line(ticket.line)
+  const granted = line.isGranted(ticket) || (line.dropGone() && line.isGranted(ticket))
+  ledger.lease(ticket, granted ? request.ttlMs : request.waitTtlMs)
+  const { nextHandle, nextHolder } = request
+  if (nextHandle !== undefined) ledger.change(ticket, { handle: nextHandle })
+  if (nextHolder !== undefined) {
+    ledger.change(ticket, { inbox, processes: processesOf(nextHolder), holder: holderText(nextHolder) })
+  }
+  return ticket
+}
+
+/** Lets every ticket go. True where it stood. */
+export function leaveAll(requests: readonly LeaveRequest[], ledger: Ledger): boolean[] {
+  ledger.read(requests.map((request) => lineText(request.line)))
+  ledger.readTickets(requests.map((request) => request.id))
+  return requests.map((request) => leaveOne(request, ledger))
+}
+
+function leaveOne(request: LeaveRequest, ledger: Ledger): boolean {
+  if (request.tombstoneMs > 0) ledger.bury(request.id, request.tombstoneMs)
+  const ticket = ledger.find(request.id)
+  if (ticket === undefined || ticket.line !== lineText(request.line)) return false
+  if (request.handle === undefined) {
+    ledger.evict(ticket)
+    return true
+  }
+  if (ticket.left || ticket.handle !== request.handle) return false
+  if (request.keepMs > 0 && ledger.line(ticket.line).isGranted(ticket)) {
+    // It keeps others out whatever becomes of its process: that is what minHold is for.
+    ledger.lease(ticket, request.keepMs)
+    ledger.change(ticket, { left: true, processes: '' })
+  } else {
+    ledger.drop(ticket)
+  }
+  return true
+}

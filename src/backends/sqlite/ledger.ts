@@ -1,0 +1,211 @@
+import { LineState } from './line-state.js'
+import type { Mail } from './inbox.js'
+import { CLOCK, gone, now } from './process.js'
+import type { Statements } from './statements.js'
+import { isGone, readTicket, type Ticket } from './ticket.js'
+
+/**
+ * What one transaction knows of the lines it touches, and what it is going to change in them.
+ * Read in a few statements, decided in memory, written in a few statements: the cost of a batch is in
+ * its calls into the library, not in its items.
+ */
+export class Ledger {
+  /** The time of the whole transaction, read once it had the write lock, so that no later one has an earlier time. */
+  readonly now: number = now()
+  readonly mail: Mail[] = []
+  readonly #sql: Statements
+  readonly #inbox: string
+  readonly #lines = new Map<string, LineState>()
+  readonly #tickets = new Map<string, Ticket>()
+  readonly #buried = new Set<string>()
+  readonly #gone = new Map<string, boolean>()
+  #lastOrder = 0
+
+  readonly #inserts = new Set<Ticket>()
+  readonly #leases = new Set<Ticket>()
+  readonly #changes = new Set<Ticket>()
+  readonly #drops = new Set<Ticket>()
+
+  constructor(sql: Statements, inbox: string) {
+    this.#sql = sql
+    this.#inbox = inbox
+  }
+
+  /** Reads the heads of these lines. */
+  read(lines: Iterable<string>): void {
+    const texts = [...new Set(lines)]
+    for (const text of texts) this.#lines.set(text, new LineState(text, this))
+    for (const row of this.#sql.heads.all([JSON.stringify(texts)]) as unknown[][]) {
+      const ticket = readTicket(row)
+      this.line(ticket.line).read(ticket)
+    }
+    for (const text of texts) this.line(text).headWasRead()
+  }
+
+  /** Reads those of these tickets that do not stand at the head of a line. */
+  readTickets(ids: Iterable<string>): void {
+    const missing = [...ids].filter((id) => !this.#tickets.has(id))
+    if (missing.length === 0) return
+    for (const row of this.#sql.byId.all([JSON.stringify(missing)]) as unknown[][]) this.meet(readTicket(row))
+  }
+
+  /** Reads what a join must know besides: which ids are buried, and the last order given. */
+  readForJoin(ids: readonly string[]): void {
+    this.readTickets(ids)
+    for (const [id, until, clock] of this.#sql.buried.all([JSON.stringify(ids)]) as [string, number, string][]) {
+      if (clock !== CLOCK || until > this.now) this.#buried.add(id)
+    }
+    this.#lastOrder = Number((this.#sql.lastOrder.get([]) as unknown[])[0])
+  }
+
+  line(text: string): LineState {
+    const line = this.#lines.get(text)
+    if (line === undefined) throw new Error(`line ${text} was not read`)
+    return line
+  }
+
+  /** The ticket with that id, if it stands. */
+  find(id: string): Ticket | undefined {
+    const ticket = this.#tickets.get(id)
+    return ticket === undefined || this.#drops.has(ticket) ? undefined : ticket
+  }
+
+  isBuried(id: string): boolean {
+    return this.#buried.has(id)
+  }
+
+  /** Takes in a ticket that was read, once; the one already known is returned. A lapsed one is dropped. */
+  meet(ticket: Ticket): Ticket {
+    const known = this.#tickets.get(ticket.id)
+    if (known !== undefined) return known
+    this.#tickets.set(ticket.id, ticket)
+    // Another boot's clock says nothing here: from the first time it is seen, it gets one ttl on ours.
+    if (ticket.clock !== CLOCK) this.lease(ticket, ticket.ttl)
+    else if (ticket.until <= this.now) this.drop(ticket)
+    return ticket
+  }
+
+  more(line: string, after: number, count: number): Ticket[] {
+    return (this.#sql.ofLine.all([line, after, count]) as unknown[][]).map(readTicket)
+  }
+
+  isDropped(ticket: Ticket): boolean {
+    return this.#drops.has(ticket)
+  }
+
+  /** Whether all processes that a ticket names have ended; each is looked at once a transaction. */
+  isGone(ticket: Ticket): boolean {
+    return (
+      ticket.inbox !== this.#inbox &&
+      isGone(ticket, (process) => {
+        const known = this.#gone.get(process) ?? gone(process)
+        this.#gone.set(process, known)
+        return known
+      })
+    )
+  }
+
+  /** Whether a ticket's end may come without a word from its process, other than by its lease. */
+  mayDie(ticket: Ticket): boolean {
+    return ticket.processes !== '' && ticket.inbox !== this.#inbox
+  }
+
+  nextOrder(): number {
+    this.#lastOrder += 1
+    return this.#lastOrder
+  }
+
+  insert(ticket: Ticket): void {
+    this.#tickets.set(ticket.id, ticket)
+    this.#inserts.add(ticket)
+  }
+
+  lease(ticket: Ticket, ttl: number): void {
+    ticket.ttl = ttl
+    ticket.until = this.now + ticket.ttl
+    ticket.clock = CLOCK
+    this.#leases.add(ticket)
+  }
+
+  change(ticket: Ticket, to: Partial<Pick<Ticket, 'left' | 'handle' | 'inbox' | 'processes' | 'holder'>>): void {
+    Object.assign(ticket, to)
+    this.#changes.add(ticket)
+  }
+
+  drop(ticket: Ticket): void {
+    this.#drops.add(ticket)
+    this.#lines.get(ticket.line)?.forget(ticket)
+  }
+
+  /** Drops a ticket that its client believes in, and tells the client. */
+  evict(ticket: Ticket): void {
+    this.drop(ticket)
+    this.mail.push({ inbox: ticket.inbox, id: ticket.id })
+  }
+
+  bury(id: string, ttl: number): void {
+    this.#buried.add(id)
+    this.#sql.bury.run([id, ttl, this.now + ttl, CLOCK])
+  }
+
+  /**
+   * The line has moved as far as it will: addresses a letter to everyone whom the rule now grants, except those
+   * who are answered anyway.
+   */
+  settle(answered: ReadonlySet<Ticket>): void {
+    for (const line of this.#lines.values()) {
+      for (const ticket of line.newlyGranted()) {
+        if (!answered.has(ticket)) this.mail.push({ inbox: ticket.inbox, id: ticket.id, order: ticket.ord })
+      }
+    }
+  }
+
+  /** Writes what was decided. */
+  write(): void {
+    const drops = [...this.#drops].filter((ticket) => !this.#inserts.delete(ticket)).map((ticket) => ticket.ord)
+    if (drops.length > 0) this.#sql.drop.run([JSON.stringify(drops)])
+    this.#writeInserts()
+    const leases = [...this.#leases].filter((ticket) => !this.#drops.has(ticket))
+    if (leases.length > 0) this.#sql.lease.run([JSON.stringify(leases.map((t) => [t.ord, t.ttl, t.until])), CLOCK])
+    for (const t of this.#changes) {
+      if (this.#drops.has(t)) continue
+      this.#sql.change.run([t.ord, t.left ? 1 : 0, t.handle === t.id ? null : t.handle, t.inbox, t.processes, t.holder])
+    }
+  }
+
+  /** How many tickets stand before each of these. Written tickets only: call it after `write`. */
+  ahead(tickets: readonly Ticket[]): Map<Ticket, number> {
+    const counts = new Map<Ticket, number>()
+    const far: Ticket[] = []
+    for (const ticket of tickets) {
+      const index = this.line(ticket.line).indexOf(ticket)
+      if (index >= 0) counts.set(ticket, index)
+      else far.push(ticket)
+    }
+    if (far.length === 0) return counts
+    // Each line is counted once from its head to the last of these, however many they are.
+    far.sort((a, b) => a.ord - b.ord)
+    const last = new Map<string, Ticket>()
+    const spans = far.map((ticket) => {
+      const from = last.get(ticket.line)?.ord ?? 0
+      last.set(ticket.line, ticket)
+      return [ticket.line, from, ticket.ord]
+    })
+    const steps = this.#sql.between.all([JSON.stringify(spans)]) as [number][]
+    const sums = new Map<string, number>()
+    for (const [i, ticket] of far.entries()) {
+      const sum = (sums.get(ticket.line) ?? 0) + steps[i]![0]
+      sums.set(ticket.line, sum)
+      counts.set(ticket, sum)
+    }
+    return counts
+  }
+
+  #writeInserts(): void {
+    if (this.#inserts.size === 0) return
+    const rows = [...this.#inserts].map((t) => {
+      return [t.ord, t.id, t.line, t.weight, t.capacity, t.ttl, t.until, t.inbox, t.processes, t.holder]
+    })
+    this.#sql.insert.run([JSON.stringify(rows), CLOCK, this.now])
+  }
+}

@@ -1,0 +1,45 @@
+-- The lines of one machine. Version 1 (PRAGMA user_version).
+
+-- A line is the tickets that share `line` ('kind:name'), in the order of `ord`.
+CREATE TABLE tickets (
+  -- AUTOINCREMENT: never given twice, not even after the last ticket left.
+  ord INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL,
+  line TEXT NOT NULL,
+  weight INTEGER NOT NULL,
+  capacity INTEGER NOT NULL,
+  -- The lease: its length, and its end on the monotonic clock of one boot, both in milliseconds.
+  ttl REAL NOT NULL,
+  until REAL NOT NULL,
+  clock TEXT NOT NULL,
+  -- When it was made, on the clock of the boot that its inbox names.
+  joined REAL NOT NULL,
+  -- 1: released, and standing only to keep others out (minHold).
+  left INTEGER NOT NULL DEFAULT 0,
+  -- NULL: equal to the id, as it is until a handover.
+  handle TEXT,
+  -- The file beside this database that wakes its client.
+  inbox TEXT NOT NULL,
+  -- The ticket is dropped when all of these are gone. NULL: the inbox's own process; '': none, only the lease counts.
+  processes TEXT,
+  -- For people who look: JSON of owner, client, host, pid and note.
+  holder TEXT NOT NULL
+);
+CREATE UNIQUE INDEX tickets_by_id ON tickets (id);
+-- Every index entry ends with the rowid, so this is (line, ord).
+CREATE INDEX tickets_by_line ON tickets (line);
+INSERT INTO sqlite_sequence (name, seq) VALUES ('tickets', 0);
+
+-- Ids that left while a join of theirs may still be under way.
+CREATE TABLE tombstones (
+  id TEXT PRIMARY KEY,
+  ttl REAL NOT NULL,
+  until REAL NOT NULL,
+  clock TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- 'boot': the boot that opened the file last.
+CREATE TABLE facts (
+  name TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) WITHOUT ROWID;

@@ -1,0 +1,63 @@
+import { gone, processOf } from './process.js'
+
+/** A ticket as the file keeps it: see schema.sql. */
+export interface Ticket {
+  readonly ord: number
+  readonly id: string
+  readonly line: string
+  readonly weight: number
+  readonly capacity: number
+  ttl: number
+  until: number
+  clock: string
+  readonly joined: number
+  left: boolean
+  handle: string
+  inbox: string
+  processes: string | null
+  holder: string
+}
+
+/** The columns of a ticket, in the order in which `readTicket` takes them. */
+export const COLUMNS = [
+  'ord',
+  'id',
+  'line',
+  'weight',
+  'capacity',
+  'ttl',
+  'until',
+  'clock',
+  'joined',
+  'left',
+  'handle',
+  'inbox',
+  'processes',
+  'holder',
+] as const
+
+export function readTicket(row: readonly unknown[]): Ticket {
+  return {
+    ord: row[0] as number,
+    id: row[1] as string,
+    line: row[2] as string,
+    weight: row[3] as number,
+    capacity: row[4] as number,
+    ttl: row[5] as number,
+    until: row[6] as number,
+    clock: row[7] as string,
+    joined: row[8] as number,
+    left: row[9] === 1,
+    handle: (row[10] as string | null) ?? (row[1] as string),
+    inbox: row[11] as string,
+    processes: row[12] as string | null,
+    holder: row[13] as string,
+  }
+}
+
+/** Whether all processes that a ticket names have ended. */
+export function isGone(ticket: Ticket, ended: (process: string) => boolean = gone): boolean {
+  if (ticket.processes === '') return false
+  if (ticket.processes === null) return ended(processOf(ticket.inbox))
+  return ticket.processes.split(' ').every(ended)
+}
