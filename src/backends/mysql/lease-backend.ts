@@ -65,7 +65,7 @@ export class LeaseBackend implements Backend {
     this.#prefix = options.prefix
     this.#tables = tablesOf(options.prefix)
     this.#poll = options.poll
-    this.#work = new Connections(lender, Math.max(1, options.connections - 2))
+    this.#work = new Connections(lender, options.connections)
     this.#keep = new Connections(lender, 1)
     this.#look = new Connections(lender, 1)
   }

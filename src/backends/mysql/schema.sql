@@ -37,6 +37,20 @@ CREATE TABLE IF NOT EXISTS {prefix}fence (
   PRIMARY KEY (resource)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
 
+-- Session mode: what others can see of a process's tickets. No lock depends on it.
+CREATE TABLE IF NOT EXISTS {prefix}session (
+  id VARBINARY(64) NOT NULL,
+  line VARBINARY(520) NOT NULL,
+  ord BIGINT UNSIGNED NOT NULL,
+  connection BIGINT UNSIGNED NOT NULL,
+  evicted TINYINT UNSIGNED NOT NULL DEFAULT 0,
+  joined DATETIME(6) NOT NULL,
+  expires DATETIME(6) NOT NULL,
+  holder VARBINARY(12000) NOT NULL,
+  PRIMARY KEY (id),
+  KEY line (line)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
+
 -- Where session mode draws its fences: a sequence on MariaDB, an AUTO_INCREMENT elsewhere.
 CREATE TABLE IF NOT EXISTS {prefix}draw (
   n BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
