@@ -53,6 +53,11 @@ export class Connections {
     }
   }
 
+  /** Opens a connection ahead of time: when the server is full it is too late. */
+  async warm(): Promise<void> {
+    await this.run('DO 0', 'connecting')
+  }
+
   close(): void {
     this.#closed = true
     for (const waiting of this.#queue.splice(0)) waiting.reject(closedError())

@@ -74,6 +74,7 @@ export class LeaseBackend implements Backend {
     try {
       this.#returning = (await checkServer(this.#work)).mariadb
       await ensureSchema(this.#work, this.#prefix)
+      await Promise.all([this.#keep.warm(), this.#look.warm()])
     } catch (error) {
       await this.close()
       throw error
