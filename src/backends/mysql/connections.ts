@@ -16,8 +16,9 @@ const SETUP =
 /** On a connection that belongs to the application, only the next transaction is touched. */
 const PREFIX_OF_SHARED = 'SET TRANSACTION ISOLATION LEVEL READ COMMITTED;'
 
-/** Tries of a transaction that lost a race for row locks. */
+/** A transaction that lost a race for row locks is sent again so often, and for so long. */
 const MOST_TRIES = 8
+const RETRY_FOR_MS = 2_500
 const CALL_TIMEOUT_MS = 4_500
 
 /**
@@ -40,11 +41,12 @@ export class Connections {
 
   /** Sends one packet and gives its results. A transaction that lost a race for row locks is sent again. */
   async run(sql: string, doing: string, options: RunOptions = {}): Promise<Rows[]> {
+    const until = performance.now() + RETRY_FOR_MS
     for (let tries = 1; ; tries += 1) {
       try {
         return await this.#once(sql, doing, options.timeoutMs ?? CALL_TIMEOUT_MS)
       } catch (error) {
-        if (isCrossed(error) && tries < MOST_TRIES) {
+        if (isCrossed(error) && tries < MOST_TRIES && performance.now() < until) {
           await pause(tries * 2 + Math.random() * 4)
           continue
         }

@@ -16,18 +16,25 @@ export const MOST_DROPPED = 500
  */
 export async function dropOrders(connections: Connections, tables: Tables, orders: readonly bigint[]): Promise<number> {
   if (orders.length === 0) return 0
-  const sql = `DELETE FROM ${tables.ticket} WHERE ord IN (${orders.join(',')}) AND expires <= ${NOW}`
-  const [result] = await connections.run(sql, DOING)
+  // A row that is locked is being renewed or is leaving: either way it is not for us, and nothing to wait for.
+  const free = `SELECT ord FROM ${tables.ticket} WHERE ord IN (${orders.join(',')}) AND expires <= ${NOW} FOR UPDATE SKIP LOCKED`
+  const [rows = []] = await connections.run(free, DOING)
+  if (rows.length === 0) return 0
+  const ours = rows.map(([ord]) => bigint(ord)).join(',')
+  const [result] = await connections.run(
+    `DELETE FROM ${tables.ticket} WHERE ord IN (${ours}) AND expires <= ${NOW}`,
+    DOING,
+  )
   return affected(result)
 }
 
 /** Drops the lapsed tickets of these lines: found without a lock, deleted by key. */
 export async function dropLapsed(connections: Connections, tables: Tables, lines: readonly string[]): Promise<void> {
   const sql = `SELECT ord FROM ${tables.ticket} WHERE line IN (${texts(lines)}) AND expires <= ${NOW} LIMIT ${MOST_DROPPED}`
-  const [rows] = await connections.run(sql, DOING)
+  const [rows = []] = await connections.run(sql, DOING)
   await dropOrders(
     connections,
     tables,
-    (rows ?? []).map(([ord]) => bigint(ord)),
+    rows.map(([ord]) => bigint(ord)),
   )
 }

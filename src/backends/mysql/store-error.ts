@@ -47,6 +47,11 @@ export function isMissingTable(error: unknown): boolean {
   return asStoreError(error).errno === 1146
 }
 
+/** True where several statements in one packet are not allowed. */
+export function isSyntaxError(error: unknown): boolean {
+  return asStoreError(error).errno === 1064
+}
+
 /** True when this connection's server will take no writes: look for another. */
 export function isReadOnly(error: unknown): boolean {
   return READ_ONLY.has(asStoreError(error).errno ?? 0)
