@@ -1,5 +1,5 @@
 import { CLASH_COLOUR, WORKER_COLOURS } from './palette.js'
-import type { Round, Section } from './round.js'
+import { densest, type Round, type Section } from './round.js'
 
 const WIDTH = 1200
 const MARGIN = 48
@@ -31,15 +31,15 @@ export function drawPicture(bare: Round, locked: Round, shownHolds: number): str
     ms: Math.max(locked.ms, 1),
     lane: LANE,
   })
-  const first = locked.sections.slice(0, shownHolds)
+  const close = densest(locked.sections, shownHolds)
   y = panel(
     parts,
     y,
-    { ...locked, sections: first },
+    { ...locked, sections: close.sections },
     {
-      title: `The first ${first.length} holds`,
-      about: 'the line shows the lock going from hand to hand; the numbers are the fences, and grow',
-      ms: Math.max(...first.map((section) => section.to), 1),
+      title: `${close.sections.length} holds in a row`,
+      about: `from ${Math.round(close.from)} ms on: the lock goes from hand to hand; the numbers are its fences`,
+      ms: Math.max(...close.sections.map((section) => section.to), 1),
       lane: 26,
       oneByOne: true,
     },
@@ -104,8 +104,13 @@ function bar(section: Section, x: (at: number) => number, top: number, lane: num
   const shape = `<rect x="${fix(left)}" y="${fix(y)}" width="${fix(width)}" height="${fix(height)}" rx="${fix(radius)}" fill="${colour}"${section.overlaps ? ' fill-opacity="0.72"' : ''}><title>${tip}</title></rect>`
   const text =
     section.fence === undefined ? '' : section.fence.length > 4 ? `…${section.fence.slice(-3)}` : section.fence
-  if (!labelled || text === '' || width < 6.5 * text.length) return shape
-  return `${shape}<text x="${fix(left + width / 2)}" y="${fix(y + height / 2 + 4)}" font-size="11" font-weight="600" text-anchor="middle" fill="#FFFFFF">${text}</text>`
+  if (!labelled || text === '') return shape
+  // Inside where there is room, else beside it, in its colour.
+  const inside = width >= 6.5 * text.length + 2
+  const place = inside
+    ? `x="${fix(left + width / 2)}" text-anchor="middle" fill="#FFFFFF"`
+    : `x="${fix(left + width + 3)}" text-anchor="start" fill="${colour}"`
+  return `${shape}<text ${place} y="${fix(y + height / 2 + 4)}" font-size="11" font-weight="600">${text}</text>`
 }
 
 /** The way of the lock: along each hold, and across to the next holder. */

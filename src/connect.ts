@@ -15,6 +15,8 @@ const OPENERS: Record<string, () => Promise<Opener>> = {
   'mysql:': () => import('./connect/mysql.js'),
   'mariadb:': () => import('./connect/mysql.js'),
   'sqlite:': () => import('./connect/sqlite.js'),
+  'memcached:': () => import('./connect/memcached.js'),
+  'memcacheds:': () => import('./connect/memcached.js'),
 }
 
 /**
@@ -22,7 +24,7 @@ const OPENERS: Record<string, () => Promise<Opener>> = {
  * a SQLite file in the user's state directory.
  */
 export async function connect(url?: string, options: HoldfastOptions = {}): Promise<Holdfast> {
-  const client = new Holdfast(await openBackend(url ?? process.env['HOLDFAST_URL'] ?? defaultUrl()), options)
+  const client = new Holdfast(await openBackend(url ?? (process.env['HOLDFAST_URL'] || defaultUrl())), options)
   await client.ready()
   return client
 }

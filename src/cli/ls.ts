@@ -6,7 +6,7 @@ import { EXIT } from './exit-codes.js'
 import { HELP } from './help.js'
 import { jsonLine, say, write } from './output.js'
 import { type Cell, type Palette, palette, span, table, visible } from './text.js'
-import { holders, kindText, lineJson, waiters } from './tickets.js'
+import { holders, kindText, lineJson, ownerText, waiters } from './tickets.js'
 
 /** `holdfast ls`: lists what is held and waited for. */
 export async function ls(args: readonly string[]): Promise<number> {
@@ -73,7 +73,7 @@ export function listing(
       { text: span(first?.ageMs), right: true },
       { text: span(first?.remainingMs), right: true },
       { text: String(first?.fence ?? ''), right: true },
-      { text: first === undefined ? '' : `${visible(first.owner)}@${visible(first.host)}:${first.pid}${more}` },
+      { text: first === undefined ? '' : `${ownerText(first.owner)}@${visible(first.host)}:${first.pid}${more}` },
       { text: visible(first?.note ?? '') },
     ])
   }

@@ -7,7 +7,13 @@ import { kindOf, type RunOptions } from './run-options.js'
 import { exitCodeOfSignal, Interrupted } from './signals.js'
 import { shellWord, span, visible } from './text.js'
 import { whoHolds } from './tickets.js'
-import type { Outcome } from './warden.js'
+import { GuardianGoneError, type Outcome } from './warden.js'
+
+/**
+ * What became of the lock after the command: given back · lapsed: not in time to be given back, but the command was over
+ * before · gone: it had been taken away meanwhile · an error: the store does not say.
+ */
+export type Farewell = 'given back' | 'lapsed' | 'gone' | Error
 
 /** What `holdfast run` tells of itself on stderr, as text or as JSON lines, and the exit status that goes with it. */
 export class RunReport {
@@ -49,39 +55,49 @@ export class RunReport {
       if (this.#options.json) this.#json({ event: 'interrupted', name: this.#options.name, exitCode: error.exitCode })
       return error.exitCode
     }
+    if (error instanceof GuardianGoneError) {
+      this.#tell('error', `${error.message}. Nothing was run. Try again.`, { exitCode: EXIT.internal })
+      return EXIT.internal
+    }
     const { text, exitCode } = explain(error, this.#options.store)
     this.#tell('error', text, { exitCode })
     return exitCode
   }
 
-  /** How it ended. `ours`: the lock was ours until after the command had ended. */
-  end(outcome: Outcome, lease: Lease, ours: boolean): number {
+  /** How it ended. */
+  end(outcome: Outcome, lease: Lease, farewell: Farewell): number {
     if (outcome.type === 'failed') return this.#notStarted(outcome)
     if (outcome.type === 'abandoned') return this.#abandoned(outcome)
-    return outcome.stopped === undefined ? this.#ended(outcome, ours) : this.#stopped(outcome, lease)
+    return outcome.stopped === undefined ? this.#ended(outcome, farewell) : this.#stopped(outcome, lease)
   }
 
-  #ended(ended: Ended, ours: boolean): number {
+  #ended(ended: Ended, farewell: Farewell): number {
     const exitCode = ended.signal === null ? (ended.code ?? EXIT.internal) : exitCodeOfSignal(ended.signal)
-    const facts = { exitCode, signal: ended.signal, ours }
-    if (!ours) {
-      const text = `'${visible(this.#options.name)}' was lost before the command ended by itself${this.#because()}: it may have run beside the next holder.`
-      this.#tell('ended', text, facts)
-    } else if (this.#options.json) {
-      this.#json({ event: 'ended', name: this.#options.name, ...facts })
-    }
+    const facts = { exitCode, signal: ended.signal, ours: farewell !== 'gone' }
+    if (farewell !== 'given back') this.#tell('ended', this.#farewellText(farewell), facts)
+    else if (this.#options.json) this.#json({ event: 'ended', name: this.#options.name, ...facts })
     return exitCode
   }
 
+  #farewellText(farewell: Exclude<Farewell, 'given back'>): string {
+    const { ttlMs, graceMs, store } = this.#options
+    const name = visible(this.#options.name)
+    if (farewell === 'lapsed') return `the command had ended when '${name}' lapsed${this.#stoodStillText()}.`
+    if (farewell === 'gone') {
+      return `'${name}' was taken away before the command ended by itself: it may have run beside the next holder.`
+    }
+    const { text } = explain(farewell, store)
+    return `the command ended, but the lock of '${name}' could not be given back: it lapses within ${span(ttlMs + graceMs)}. ${text}`
+  }
+
   #stopped(ended: Ended, lease: Lease): number {
-    const reason: unknown = lease.signal.reason
-    const why = this.#because() || (reason instanceof Error ? ` (${redact(reason.message, this.#options.store)})` : '')
+    const why = this.#stoodStillText() || `: ${lostText(lease.signal.reason, this.#options.store)}`
     const what =
       ended.stopped === 'gone'
         ? 'The command was killed at once.'
         : `The command was stopped with ${ended.killed ? 'SIGTERM and then SIGKILL' : 'SIGTERM'} before anyone else could get the lock.`
     const left = ended.survivors ? ' Something of its process group was still there after SIGKILL.' : ''
-    const text = `lost '${visible(this.#options.name)}' (fence ${lease.fence})${why || ': it could not be renewed in time'}. ${what}${left}`
+    const text = `lost '${visible(this.#options.name)}' (fence ${lease.fence})${why}. ${what}${left}`
     this.#tell('lost', text, {
       exitCode: EXIT.lost,
       signal: ended.signal,
@@ -120,7 +136,7 @@ export class RunReport {
   }
 
   /** Whether this process stood still is something that only it can know, and mostly the whole story. */
-  #because(): string {
+  #stoodStillText(): string {
     if (this.#stoodStillMs < this.#options.ttlMs / 2) return ''
     return `: holdfast itself stood still for ${span(this.#stoodStillMs)} (stopped, or a machine too busy) and could not renew it`
   }
@@ -133,4 +149,10 @@ export class RunReport {
   #json(value: Record<string, unknown>): void {
     process.stderr.write(jsonLine(value))
   }
+}
+
+/** Core's own words on why, without its advice to programs. */
+function lostText(reason: unknown, store: string | undefined): string {
+  if (!(reason instanceof Error)) return 'it could not be renewed in time'
+  return redact(/ is lost: (.+?)\. /.exec(reason.message)?.[1] ?? reason.message, store)
 }

@@ -4,6 +4,7 @@ import { LockTimeoutError } from '../core/errors.js'
 import type { Holdfast } from '../core/holdfast.js'
 import type { Lease } from '../core/lease.js'
 import type { Lock } from '../core/lock.js'
+import type { LineInfo } from '../core/view.js'
 import { UsageError } from './arguments.js'
 import { EXIT } from './exit-codes.js'
 import { inBackground } from './group.js'
@@ -11,10 +12,10 @@ import { HELP } from './help.js'
 import { write } from './output.js'
 import { bootMs } from './protocol.js'
 import { type RunOptions, readRunOptions } from './run-options.js'
-import { RunReport } from './run-report.js'
+import { type Farewell, RunReport } from './run-report.js'
 import { Signals } from './signals.js'
 import { showWaiting } from './waiting.js'
-import { Warden } from './warden.js'
+import { type Outcome, Warden } from './warden.js'
 
 /** `holdfast run`: runs a command under a lock, and ends as the command does. */
 export async function run(args: readonly string[]): Promise<number> {
@@ -30,19 +31,22 @@ export async function run(args: readonly string[]): Promise<number> {
   const signals = new Signals()
   // Before the lock is asked for: so its start takes nothing from the hold, and a ticket can name it.
   const warden = new Warden(isatty(0) && inBackground() ? 'ignore' : 'inherit')
+  const giveUp = AbortSignal.any([signals.interrupted, warden.gone])
   let locks: Holdfast | undefined
   try {
-    locks = await orInterrupted(connect(options.store), signals.interrupted)
+    locks = await unlessAborted(connect(options.store), giveUp)
+    await warden.ready
     const startedAt = bootMs()
-    const lease = await take(locks, options, signals.interrupted, warden)
-    if (lease === undefined) return report.busy(await locks.view(options.name), bootMs() - startedAt)
+    const lease = await take(locks, options, giveUp, warden)
+    if (lease === undefined) return report.busy(await whoIsThere(locks, options.name), bootMs() - startedAt)
     report.granted(lease, bootMs() - startedAt)
     return await new Watch(lease, warden, options, report).run(signals)
   } catch (error) {
     return report.error(error)
   } finally {
     warden.dismiss()
-    await locks?.close()
+    // What matters has been said by now; a store that cannot even be closed must not change how the command ended.
+    await locks?.close().catch(() => {})
   }
 }
 
@@ -53,7 +57,6 @@ async function take(
   signal: AbortSignal,
   warden: Warden,
 ): Promise<Lease | undefined> {
-  await warden.ready
   const lock = lockOf(locks, options)
   const hold = {
     ttl: options.ttlMs,
@@ -86,19 +89,27 @@ function lockOf(locks: Holdfast, { name, mode }: RunOptions): Lock {
   return locks.readWriteLock(name)[mode.kind]
 }
 
-/** Gives up waiting for a promise when a signal asks to end; what it brings later is let go. */
-async function orInterrupted(promise: Promise<Holdfast>, signal: AbortSignal): Promise<Holdfast> {
+/** For the message that it is taken: when that cannot be told, the message says less. */
+async function whoIsThere(locks: Holdfast, name: string): Promise<LineInfo[]> {
+  return await locks.view(name).catch(() => [])
+}
+
+/** What the promise brings, unless the signal aborts first. */
+async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   let stop: () => void = () => {}
-  const interrupted = new Promise<never>((_resolve, reject) => {
+  const aborted = new Promise<never>((_resolve, reject) => {
     stop = () => reject(signal.reason as Error)
     signal.addEventListener('abort', stop)
   })
   try {
-    return await Promise.race([promise, interrupted])
+    return await Promise.race([promise, aborted])
   } finally {
     signal.removeEventListener('abort', stop)
   }
 }
+
+/** Two readings of one deadline differ by the time between reading two clocks. */
+const SAME_DEADLINE_MS = 5
 
 /** A renewal that failed is tried again by the keeper until the deadline, and the lease says how it went. */
 function keeperRetries(): void {}
@@ -112,6 +123,7 @@ class Watch {
   #timer: NodeJS.Timeout | undefined
   #refreshedAt = 0
   #doubt = false
+  #toldMs = 0
 
   constructor(lease: Lease, warden: Warden, options: RunOptions, report: RunReport) {
     this.#lease = lease
@@ -131,22 +143,29 @@ class Watch {
       this.#warden.start({ type: 'start', command, args, env, deadlineMs: this.#deadline(), killAfterMs })
       this.#keepInformed()
       const outcome = await this.#warden.over
-      const stillOurs = lease.state === 'held' || lease.state === 'uncertain'
-      const survivors =
-        outcome.type === 'ended'
-          ? outcome.survivors
-          : outcome.type === 'abandoned' && outcome.command?.survivors === true
-      // What SIGKILL did not end may still write: then the lock is not given back, it has to lapse.
-      const released = survivors ? true : await lease.release()
-      return this.#report.end(outcome, lease, stillOurs && released)
+      return this.#report.end(outcome, lease, await this.#giveBack(survivorsOf(outcome)))
     } finally {
       clearInterval(this.#timer)
     }
   }
 
+  /** Gives the lock back, and says what became of it. */
+  async #giveBack(survivors: boolean): Promise<Farewell> {
+    // The guardian saw to it that the command was over by the deadline; after it, there is nothing left to give back.
+    if (this.#lease.state === 'lost') return bootMs() >= this.#toldMs ? 'lapsed' : 'gone'
+    // What SIGKILL did not end may still write: then the lock is not given back, it has to lapse.
+    if (survivors) return 'lapsed'
+    try {
+      return (await this.#lease.release()) ? 'given back' : 'gone'
+    } catch (error) {
+      return error instanceof Error ? error : new Error(String(error))
+    }
+  }
+
   #keepInformed(): void {
     this.#refreshedAt = bootMs()
-    this.#timer = setInterval(() => this.#refresh(), Math.min(1_000, this.#options.ttlMs / 6))
+    // Often enough that a renewal is known well before a SIGTERM that counts from the one before it.
+    this.#timer = setInterval(() => this.#refresh(), Math.min(250, this.#options.ttlMs / 20))
     // In case that both this process and the guardian are killed: the ticket stands for as long as the command runs.
     this.#warden.onStarted = (pid) => {
       this.#lease.alsoRunBy([pid, ...(this.#warden.pid === undefined ? [] : [this.#warden.pid])]).catch(keeperRetries)
@@ -174,7 +193,11 @@ class Watch {
     // After a sleep the lease is in doubt until it was renewed; `held` says that it was.
     const confirms = this.#doubt && this.#lease.state === 'held'
     if (confirms) this.#doubt = false
-    if (this.#lease.remainingMs > 0) this.#warden.refresh(this.#deadline(), confirms)
+    const deadlineMs = this.#deadline()
+    const moved = deadlineMs > this.#toldMs + SAME_DEADLINE_MS
+    if (this.#lease.remainingMs <= 0 || !(moved || confirms)) return
+    this.#toldMs = deadlineMs
+    this.#warden.refresh(deadlineMs, confirms)
   }
 
   /** The lease's deadline on the clock that the guardian shares. The clock is read first, so the sum is never too late. */
@@ -182,4 +205,9 @@ class Watch {
     const now = bootMs()
     return now + this.#lease.remainingMs
   }
+}
+
+function survivorsOf(outcome: Outcome): boolean {
+  const ended = outcome.type === 'ended' ? outcome : outcome.type === 'abandoned' ? outcome.command : undefined
+  return ended?.survivors ?? false
 }

@@ -6,7 +6,7 @@ import { EXIT } from './exit-codes.js'
 import { HELP } from './help.js'
 import { jsonLine, write } from './output.js'
 import { type Cell, type Palette, palette, span, table, visible } from './text.js'
-import { holders, kindText, lineJson, waiters } from './tickets.js'
+import { holders, kindText, lineJson, ownerText, waiters } from './tickets.js'
 
 /** `holdfast show`: who holds a lock, who waits. */
 export async function show(args: readonly string[]): Promise<number> {
@@ -44,7 +44,7 @@ function details(line: LineInfo, paint: Palette): string {
     { text: String(ticket.fence), right: true },
     { text: span(ticket.ageMs), right: true },
     { text: span(ticket.remainingMs), right: true },
-    { text: visible(ticket.owner) },
+    { text: ownerText(ticket.owner) },
     { text: visible(ticket.host) },
     { text: String(ticket.pid) },
     { text: ticket.id },

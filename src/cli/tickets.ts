@@ -22,9 +22,16 @@ export function kindText({ kind, tickets }: LineInfo): string {
   return kind === 'mutex' ? 'mutex' : kind === 'rw' ? 'read-write' : `semaphore of ${tickets[0]?.capacity ?? 0}`
 }
 
+/** An owner, made short when it is a random one. */
+export function ownerText(owner: string): string {
+  return /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/.test(owner)
+    ? `${owner.slice(0, 8)}…`
+    : visible(owner)
+}
+
 /** Who somebody is: 'worker-1 (pid 4711 on db1)'. */
 export function whoText({ owner, host, pid }: Pick<TicketInfo, 'owner' | 'host' | 'pid'>): string {
-  return `${visible(owner)} (pid ${pid} on ${visible(host)})`
+  return `${ownerText(owner)} (pid ${pid} on ${visible(host)})`
 }
 
 /** 'held by worker-1 (pid 4711 on db1), in line since 12s'; undefined when nobody holds that kind of lock. */

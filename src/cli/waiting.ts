@@ -1,6 +1,7 @@
 import type { Holdfast } from '../core/holdfast.js'
+import { inBackground } from './group.js'
 import { kindOf, type RunOptions } from './run-options.js'
-import { columns, cut, palette, span, visible } from './text.js'
+import { cut, palette, span, visible } from './text.js'
 import { waiters, whoHolds } from './tickets.js'
 
 /** A wait that is over sooner is not worth a word. */
@@ -20,13 +21,19 @@ export function showWaiting(locks: Holdfast, options: RunOptions): () => void {
   let timer: NodeJS.Timeout
 
   const look = async (): Promise<void> => {
-    const text = await describe(locks, options)
+    // In the background of a terminal it would write into what is typed.
+    if (!inBackground()) await draw()
     if (over) return
-    const line = `waiting for '${visible(options.name)}' since ${span(performance.now() - startedAt)}${text}`
-    process.stderr.write(`\r\u001B[K${paint.dim(cut(line, (process.stderr.columns ?? 80) - 1))}`)
-    shown = columns(line) > 0
     timer = setTimeout(() => void look(), LOOK_EVERY_MS)
     timer.unref()
+  }
+
+  const draw = async (): Promise<void> => {
+    const text = await describe(locks, options)
+    if (over) return
+    const line = `waiting ${span(performance.now() - startedAt)} for '${visible(options.name)}'${text}`
+    process.stderr.write(`\r\u001B[K${paint.dim(cut(line, (process.stderr.columns ?? 80) - 1))}`)
+    shown = true
   }
 
   timer = setTimeout(() => void look(), FIRST_LOOK_MS)

@@ -12,6 +12,14 @@ export type Outcome =
   /** The guardian died. What it guarded was stopped by the CLI itself, if it had been started. */
   | { readonly type: 'abandoned'; readonly command?: Ended }
 
+/** There is no guardian (any more), so nothing was started. */
+export class GuardianGoneError extends Error {
+  constructor() {
+    super('the guardian process could not be started, or was killed')
+    this.name = 'GuardianGoneError'
+  }
+}
+
 /** How long a guardian may take to do what it was told, before the CLI does it. */
 const PATIENCE_MS = 500
 const LAST_PATIENCE_MS = 3_000
@@ -28,6 +36,7 @@ export class Warden {
   onStarted: (pid: number) => void = () => {}
 
   readonly #process: ChildProcess
+  readonly #gone = new AbortController()
   #order: Extract<ToGuardian, { type: 'start' }> | undefined
   #deadlineMs = 0
   #command: { pid: number; startTime: string | undefined } | undefined
@@ -53,6 +62,12 @@ export class Warden {
         if (guardian.pid === undefined) resolve({ type: 'abandoned' })
       })
     })
+    void this.over.then(() => this.#gone.abort(new GuardianGoneError()))
+  }
+
+  /** Aborts when the guardian is gone: without one, there is no use in waiting for the lock. */
+  get gone(): AbortSignal {
+    return this.#gone.signal
   }
 
   get pid(): number | undefined {

@@ -102,7 +102,17 @@ export class Holdfast implements AsyncDisposable {
   /** Every line whose name starts so. */
   async *lines(prefix = ''): AsyncIterable<LineInfo> {
     await this.#client.ready()
-    for await (const name of this.#client.desk.backend.names(prefix)) yield* await this.view(name)
+    const names = this.#client.desk.backend.names(prefix)[Symbol.asyncIterator]()
+    try {
+      for (;;) {
+        // Each step is a question of its own: bounded, and the process stays alive until it is answered.
+        const { done, value } = await this.#client.ask(() => names.next())
+        if (done === true) return
+        yield* await this.view(value)
+      }
+    } finally {
+      await names.return?.()
+    }
   }
 
   /** Breaks a stuck holder, or takes a waiter out of line; its signal aborts. False when it was gone already. */

@@ -39,7 +39,7 @@ export class Leaps {
   /** True when the machine slept, for all we know, after this moment. */
   since(moment: number, now: number): boolean {
     this.#look(now)
-    return moment <= this.#leapAt
+    return moment < this.#leapAt
   }
 
   #look(now: number): void {

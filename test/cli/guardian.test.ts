@@ -1,8 +1,21 @@
 /** What happens to the command when something happens to `holdfast run` itself. Real processes, real signals. */
-import { existsSync } from 'node:fs'
+import { once } from 'node:events'
+import { existsSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
+import Database from 'libsql'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { beating, beats, Bench, bootMs, childrenOf, eventually, type Running, ranBeside, runs } from './holdfast.js'
+import {
+  beating,
+  beats,
+  Bench,
+  bootMs,
+  childrenOf,
+  eventually,
+  quoted,
+  type Running,
+  ranBeside,
+  runs,
+} from './holdfast.js'
 
 const TTL_MS = 3_000
 const GRACE_MS = 1_000
@@ -29,9 +42,7 @@ async function holder(
 
 /** Starts the next in line, whose command beats for a moment, and waits until it stands there. */
 async function next(name: string, file: string): Promise<Running> {
-  const script = `${beating(file, 'second')
-    .map((word) => `'${word}'`)
-    .join(' ')} & sleep 1; kill $!`
+  const script = `${quoted(beating(file, 'second'))} & sleep 1; kill $!`
   const cli = bench.start(['run', name, ...TIMES, '--', 'sh', '-c', script])
   await bench.untilHeld(name, 1)
   return cli
@@ -77,9 +88,7 @@ describe('the guardian', () => {
 
   it('kills everything in the process group, also what the command started', async () => {
     const file = bench.file('family.beats')
-    const script = `${beating(file, 'first', true)
-      .map((word) => `'${word}'`)
-      .join(' ')} & wait`
+    const script = `${quoted(beating(file, 'first', true))} & wait`
     const cli = bench.start(['run', 'family', ...TIMES, '--', 'sh', '-c', script])
     await eventually(() => expect(existsSync(file)).toBe(true))
     const second = await next('family', file)
@@ -106,7 +115,8 @@ describe('the guardian', () => {
     const second = await next('orphan', first.file)
     process.kill(first.guardian, 'SIGKILL')
     first.cli.kill('SIGKILL')
-    await first.cli.ended
+    // Not its output's end: the command has it still.
+    await once(first.cli.process, 'exit')
     await sleep(500)
     expect(runs(first.command)).toBe(true)
     expect(beats(first.file).some((beat) => beat.label === 'second')).toBe(false)
@@ -126,12 +136,89 @@ describe('the guardian', () => {
     expect((await first.cli.ended).code).toBe(0)
   })
 
+  it('gives up the wait when it is killed: without a guardian nothing is run', async () => {
+    const first = await holder('no-guardian')
+    const second = await next('no-guardian', first.file)
+    process.kill(childrenOf(second.pid)[0]!, 'SIGKILL')
+    expect(await second.ended).toMatchObject({
+      code: 70,
+      stderr: expect.stringMatching(/^holdfast: the guardian [^\n]+\n$/),
+    })
+    await bench.untilHeld('no-guardian', 0)
+    first.cli.kill('SIGTERM')
+    expect((await first.cli.ended).code).toBe(0)
+  })
+
+  it('stops the command when the store does not answer for too long, and the CLI says so', async () => {
+    const first = await holder('no-answer', true)
+    const database = new Database(bench.file('locks.db'))
+    database.exec('BEGIN IMMEDIATE')
+    try {
+      const ended = await first.cli.ended
+      expect(ended.code).toBe(76)
+      expect(ended.stderr).toMatch(
+        /^holdfast: lost 'no-answer' \(fence \d+\): .+ SIGTERM and then SIGKILL before anyone else could get the lock\.\n$/,
+      )
+      expect(runs(first.command)).toBe(false)
+    } finally {
+      database.exec('ROLLBACK')
+      database.close()
+    }
+  })
+
+  it('lets a command that is done end as it ended, also when the lock cannot be given back', async () => {
+    const go = bench.file('go')
+    const script = `while ! [ -e '${go}' ]; do sleep 0.05; done; exit 5`
+    const cli = bench.start(['run', 'no-farewell', ...TIMES, '--', 'sh', '-c', script])
+    await bench.untilHeld('no-farewell')
+    const database = new Database(bench.file('locks.db'))
+    database.exec('BEGIN IMMEDIATE')
+    try {
+      writeFileSync(go, '')
+      const ended = await cli.ended
+      expect(ended.code).toBe(5)
+      expect(ended.stderr).toMatch(
+        /^holdfast: the command ended, but the lock of 'no-farewell' could not be given back: it lapses within 4\.0s\. [^\n]+\n$/,
+      )
+    } finally {
+      database.exec('ROLLBACK')
+      database.close()
+    }
+  })
+
+  it('lets a command end as it ended while the CLI was stopped, though the lock lapsed after it', async () => {
+    const go = bench.file('go-lapsed')
+    const script = `while ! [ -e '${go}' ]; do sleep 0.05; done; exit 6`
+    const cli = bench.start(['run', 'lapsed', ...TIMES, '--', 'sh', '-c', script])
+    await bench.untilHeld('lapsed')
+    const second = bench.start(['run', 'lapsed', ...TIMES, '--', 'true'])
+    await bench.untilHeld('lapsed', 1)
+    cli.kill('SIGSTOP')
+    writeFileSync(go, '')
+    expect((await second.ended).code).toBe(0)
+    cli.kill('SIGCONT')
+    const ended = await cli.ended
+    expect(ended.code).toBe(6)
+    expect(ended.stderr).toMatch(
+      /^holdfast: the command had ended when 'lapsed' lapsed: holdfast itself stood still for [^\n]+\n$/,
+    )
+  })
+
+  it('is done without when it is stopped itself: the CLI kills the command', async () => {
+    const first = await holder('guardian-stopped', true)
+    process.kill(first.guardian, 'SIGSTOP')
+    expect((await bench.run(['evict', 'guardian-stopped'])).code).toBe(0)
+    expect((await first.cli.ended).code).toBe(70)
+    expect(runs(first.command)).toBe(false)
+    expect(runs(first.guardian)).toBe(false)
+  })
+
   it('kills the command at once when its holder was evicted', async () => {
     const first = await holder('evicted', true)
     expect((await bench.run(['evict', 'evicted'])).code).toBe(0)
     const ended = await first.cli.ended
     expect(ended.code).toBe(76)
-    expect(ended.stderr).toMatch(/^holdfast: lost 'evicted' \(fence \d+\) \(.+\)\. The command was killed at once\.\n$/)
+    expect(ended.stderr).toMatch(/^holdfast: lost 'evicted' \(fence \d+\): .+\. The command was killed at once\.\n$/)
     expect(runs(first.command)).toBe(false)
   })
 

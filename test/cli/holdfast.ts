@@ -122,11 +122,18 @@ const write = (what) => appendFileSync(file, label + ' ' + what + ' ' + Number(p
 process.on('SIGTERM', () => { write('term'); if (stubborn !== 'stubborn') process.exit(0) })
 write('beat')
 setInterval(() => write('beat'), 10)
+// Should a test fail before it has stopped it.
+setTimeout(() => process.exit(1), 60_000)
 `
 
 /** A command that writes the time into a file, every 10 ms, for as long as it runs. */
 export function beating(file: string, label: string, stubborn = false): string[] {
   return [process.execPath, '-e', BEAT, file, label, stubborn ? 'stubborn' : 'polite']
+}
+
+/** A command as text for a shell. */
+export function quoted(command: readonly string[]): string {
+  return command.map((word) => `'${word.replaceAll("'", String.raw`'\''`)}'`).join(' ')
 }
 
 export interface Beat {

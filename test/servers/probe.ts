@@ -18,3 +18,16 @@ export function ask(port: number, say: string | Buffer, withinMs = 1_000): Promi
     if (say.length > 0) socket.write(say)
   })
 }
+
+/** Whether someone listens there. */
+export function accepts(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ port, host: '127.0.0.1' })
+    const end = (answer: boolean): void => {
+      socket.destroy()
+      resolve(answer)
+    }
+    socket.once('error', () => end(false))
+    socket.once('connect', () => end(true))
+  })
+}

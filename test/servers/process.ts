@@ -120,14 +120,14 @@ class ServerProcess implements Server {
 
   async kill(): Promise<void> {
     for (const pid of family(this.pid)) signal(pid, 'SIGKILL')
-    await this.#ended
+    await this.#end()
   }
 
   async shutdown(): Promise<void> {
     this.resume()
     signal(this.pid, this.#plan.stopSignal ?? 'SIGTERM')
     const late = setTimeout(() => void this.kill(), STOP_WITHIN_MS)
-    await this.#ended
+    await this.#end()
     clearTimeout(late)
   }
 
@@ -137,6 +137,12 @@ class ServerProcess implements Server {
     rmSync(this.#plan.directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 })
     forgetPath(this.#plan.directory)
     for (const port of [this.port, ...(this.#plan.otherPorts ?? [])]) releasePort(port)
+  }
+
+  /** Whoever waits for the end stays alive for it; a server by itself keeps nobody alive. */
+  async #end(): Promise<void> {
+    this.#child?.ref()
+    await this.#ended
   }
 
   #spawn(): void {

@@ -69,7 +69,7 @@ export function faultyBackend(options: {
       travel(() =>
         arrive(() => {
           const answer = execute()
-          if (!random.chance(dropReply)) return travel(() => answer.then(resolve, reject), actor)
+          if (!random.chance(dropReply)) return travel(() => void answer.then(resolve, reject), actor)
           copy()
           travel(() => reject(broken), actor)
         }),

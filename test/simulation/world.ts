@@ -67,7 +67,7 @@ export class World {
   readonly #lastFence = new Map<string, bigint>()
   #unfinished = 0
   /** The first thing that went wrong inside a task; the world stops for it. */
-  #problem: unknown
+  #problem: Error | undefined
 
   constructor(schedule: Schedule) {
     this.#schedule = schedule
@@ -123,7 +123,7 @@ export class World {
       () => {
         this.#perform(task, resident)
           .catch((error: unknown) => {
-            this.#problem ??= error
+            this.#problem ??= error instanceof Error ? error : new Error(String(error))
           })
           .finally(finished)
       },

@@ -2,6 +2,7 @@ import type {
   Backend,
   BackendEvents,
   Guarantees,
+  Holder,
   JoinRequest,
   LeaveRequest,
   LineView,
@@ -9,19 +10,17 @@ import type {
   Standing,
 } from '../../core/backend.js'
 import { BackendError } from '../../core/errors.js'
-import { lineText } from '../../core/line.js'
-import { isDuplicate } from './failures.js'
 import { LockFile } from './file.js'
 import { GUARANTEES } from './guarantees.js'
-import { holderText, isPlain } from './holder.js'
+import { type Card, holderText } from './holder.js'
 import { Inbox } from './inbox.js'
 import { joinAll, type Outcome } from './join.js'
 import { leaveAll, renewAll } from './keep.js'
 import { Ledger } from './ledger.js'
 import { listNames, viewName } from './look.js'
-import { CLOCK, now } from './process.js'
 import { Sweeper } from './sweeper.js'
 import type { Ticket } from './ticket.js'
+import { joinFree, leaveAlone, renewFirst } from './usual.js'
 
 /** A dead holder is noticed within this by the first who waits, within twice this by the second, and so on. */
 const LOOK_MS = 200
@@ -37,6 +36,7 @@ export class SqliteBackend implements Backend {
   #file: LockFile | undefined
   #inbox: Inbox | undefined
   #sweeper: Sweeper | undefined
+  #card: Card | undefined
 
   constructor(path: string) {
     this.#path = path
@@ -54,60 +54,65 @@ export class SqliteBackend implements Backend {
   }
 
   async join(requests: readonly JoinRequest[]): Promise<Standing[]> {
-    const { inbox } = this.#parts()
-    const order = await this.#joinFree(requests)
-    if (order !== undefined) {
+    const { file } = this.#parts()
+    const card = this.#card ?? (await this.#cardOf(requests[0]?.holder))
+    return await this.#write('standing in line', card, (ledger) => {
+      const order = joinFree(file.sql, requests, card)
+      if (order === undefined) return joinAll(requests, ledger(), card)
       return requests.map((request, i) => ({ state: 'granted', order: BigInt(order + i), ttlMs: request.ttlMs }))
-    }
-    return await this.#transact('standing in line', (ledger) => joinAll(requests, ledger, inbox.name))
+    })
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<Standing[]> {
-    const { file, inbox } = this.#parts()
-    const doing = 'renewing'
-    const plain = requests.filter(
-      (r) => r.order !== undefined && r.nextHandle === undefined && r.nextHolder === undefined,
-    )
-    if (plain.length > 0) {
-      const items = JSON.stringify(plain.map((r) => [Number(r.order), r.id, r.handle, r.ttlMs]))
-      const { changes } = await file.attempt(doing, () => file.sql.renewFirst.run([items, now(), CLOCK]))
-      if (changes === requests.length) {
-        return requests.map(({ order, ttlMs }) => ({ state: 'granted', order: order!, ttlMs }))
-      }
-    }
-    return await this.#transact(doing, (ledger) => renewAll(requests, ledger, inbox.name))
+    const { file } = this.#parts()
+    const card =
+      this.#card ?? (await this.#cardOf(requests.find((request) => request.nextHolder !== undefined)?.nextHolder))
+    return await this.#write('renewing', card, (ledger) => {
+      if (!renewFirst(file.sql, requests)) return renewAll(requests, ledger(), card)
+      return requests.map(({ order, ttlMs }) => ({ state: 'granted', order: order!, ttlMs }))
+    })
   }
 
   async leave(requests: readonly LeaveRequest[]): Promise<boolean[]> {
     const { file, inbox } = this.#parts()
-    const left = await this.#leaveAlone(requests)
-    const rest = requests.filter((request) => !left.has(request))
-    if (rest.length === 0) return requests.map(() => true)
+    const card = this.#card ?? (await this.#cardOf(undefined))
+    // Of several, some may have company: then none must have left, and it is done again with more care.
+    const alone = (): boolean => leaveAlone(file.sql, requests)
+    if (requests.length > 1 && (await file.transactionIf('leaving', alone))) return requests.map(() => true)
     const { answers, mail } = await file.transaction('leaving', () => {
-      const ledger = new Ledger(file.sql, inbox.name)
-      const answers = leaveAll(rest, ledger)
+      if (requests.length === 1 && alone()) return { answers: [true], mail: [] }
+      const ledger = new Ledger(file.sql, card)
+      const answers = leaveAll(requests, ledger)
       ledger.settle(new Set())
       ledger.write()
       return { answers, mail: ledger.mail }
     })
     inbox.send(mail)
-    const byRequest = new Map(rest.map((request, i) => [request, answers[i]!]))
-    return requests.map((request) => byRequest.get(request) ?? true)
+    return answers
   }
 
   async view(name: string): Promise<LineView[]> {
     return await viewName(this.#parts().file, name)
   }
 
-  names(prefix: string): AsyncIterable<string> {
-    return listNames(this.#parts().file, prefix)
+  async *names(prefix: string): AsyncIterable<string> {
+    yield* listNames(this.#parts().file, prefix)
   }
 
   async close(): Promise<void> {
-    this.#inbox?.close()
-    this.#file?.close()
-    this.#inbox = undefined
+    const file = this.#file
+    const card = this.#card
     this.#file = undefined
+    this.#inbox?.close()
+    if (file === undefined) return
+    try {
+      if (card !== undefined) await file.transaction('closing', () => file.sql.forget.run([card.key]))
+    } catch (error) {
+      // Whoever sweeps next does it; closing must not fail for it.
+      if (!(error instanceof BackendError)) throw error
+    } finally {
+      file.close()
+    }
   }
 
   #parts(): { file: LockFile; inbox: Inbox } {
@@ -118,66 +123,45 @@ export class SqliteBackend implements Backend {
     return { file: this.#file, inbox: this.#inbox }
   }
 
-  /** The order of the first, when every request was for a line that nobody stands in. */
-  async #joinFree(requests: readonly JoinRequest[]): Promise<number | undefined> {
+  /** This client's card. It is written when the first holder is known, who is also the usual one. */
+  async #cardOf(holder: Holder | undefined): Promise<Card> {
     const { file, inbox } = this.#parts()
-    const lines = new Set<string>()
-    const items: unknown[] = []
-    for (const { line, id, weight, capacity, ttlMs, holder, group } of requests) {
-      const text = lineText(line)
-      if (group !== undefined || !isPlain(holder) || lines.has(text)) return undefined
-      lines.add(text)
-      items.push([id, text, weight, capacity, ttlMs, holderText(holder)])
+    if (this.#card !== undefined) return this.#card
+    const { owner, client, host, pid } = holder ?? { owner: '', client: '', host: '', pid: 0 }
+    const usual: Holder = { owner, client, host, pid }
+    const enter = (): Card => {
+      // Another call may have written it meanwhile.
+      if (this.#card !== undefined || holder === undefined)
+        return this.#card ?? { key: 0, inbox: inbox.name, holder: usual }
+      const { lastInsertRowid } = file.sql.enter.run([inbox.name, holderText(usual)])
+      this.#card = { key: Number(lastInsertRowid), inbox: inbox.name, holder: usual }
+      return this.#card
     }
-    const json = JSON.stringify(items)
-    try {
-      const { changes, lastInsertRowid } = await file.attempt('standing in line', () =>
-        file.sql.joinFree.run([json, now(), CLOCK, inbox.name]),
-      )
-      // Else those that did get in are found standing by the transaction that follows, as a repeated join would be.
-      return changes === requests.length ? Number(lastInsertRowid) - requests.length + 1 : undefined
-    } catch (error) {
-      // An id that stands already: the transaction answers for each by itself.
-      if (error instanceof BackendError && isDuplicate(error.cause)) return undefined
-      throw error
-    }
-  }
-
-  /** Those that stood alone in their line, so that there was nobody to tell; they have left. */
-  async #leaveAlone(requests: readonly LeaveRequest[]): Promise<Set<LeaveRequest>> {
-    const { file } = this.#parts()
-    const plain = new Map<number, LeaveRequest>()
-    for (const request of requests) {
-      const { order, handle, keepMs, tombstoneMs } = request
-      if (order !== undefined && handle !== undefined && keepMs === 0 && tombstoneMs === 0)
-        plain.set(Number(order), request)
-    }
-    if (plain.size === 0) return new Set()
-    const items = JSON.stringify([...plain].map(([order, request]) => [order, request.id, request.handle]))
-    const rows = (await file.attempt('leaving', () => file.sql.leaveAlone.all([items, now(), CLOCK]))) as [number][]
-    return new Set(rows.map(([order]) => plain.get(order)!))
+    return await file.transaction('entering', enter)
   }
 
   /** Decides and writes in one transaction, and delivers the mail that follows from it. */
-  async #transact(doing: string, decide: (ledger: Ledger) => Outcome[]): Promise<Standing[]> {
+  async #write(doing: string, card: Card, decide: (ledger: () => Ledger) => Outcome[]): Promise<Standing[]> {
     const { file, inbox } = this.#parts()
     const { standings, mail } = await file.transaction(doing, () => {
-      const ledger = new Ledger(file.sql, inbox.name)
-      const outcomes = decide(ledger)
-      const tickets = outcomes.filter((outcome): outcome is Ticket => !('state' in outcome))
-      ledger.settle(new Set(tickets))
-      ledger.write()
-      const waiting = tickets.filter(
-        (ticket) => !ledger.isDropped(ticket) && !ledger.line(ticket.line).isGranted(ticket),
-      )
-      const ahead = ledger.ahead(waiting)
-      const standings = outcomes.map((outcome) => {
-        return 'state' in outcome ? outcome : this.#standing(outcome, ahead.get(outcome), ledger)
-      })
-      return { standings, mail: ledger.mail }
+      let ledger: Ledger | undefined
+      const outcomes = decide(() => (ledger = new Ledger(file.sql, card)))
+      if (ledger === undefined) return { standings: outcomes as Standing[], mail: [] }
+      return { standings: this.#settle(outcomes, ledger), mail: ledger.mail }
     })
     inbox.send(mail)
     return standings
+  }
+
+  #settle(outcomes: readonly Outcome[], ledger: Ledger): Standing[] {
+    const tickets = outcomes.filter((outcome): outcome is Ticket => !('state' in outcome))
+    ledger.settle(new Set(tickets))
+    ledger.write()
+    const waiting = tickets.filter((ticket) => !ledger.isDropped(ticket) && !ledger.line(ticket.line).isGranted(ticket))
+    const ahead = ledger.ahead(waiting)
+    return outcomes.map((outcome) => {
+      return 'state' in outcome ? outcome : this.#standing(outcome, ahead.get(outcome), ledger)
+    })
   }
 
   #standing(ticket: Ticket, ahead: number | undefined, ledger: Ledger): Standing {

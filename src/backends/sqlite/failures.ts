@@ -31,6 +31,7 @@ export function failure(path: string, doing: string, error: unknown): BackendErr
 
 /** Why a file could not be opened: SQLite only says that it could not. */
 export function openFailure(path: string, error: unknown): BackendError {
+  if (error instanceof BackendError) return error
   const doing = 'opening it'
   if (sqliteCode(error) !== '' && sqliteCode(error) !== 'SQLITE_CANTOPEN') return failure(path, doing, error)
   const folder = dirname(path)

@@ -1,13 +1,35 @@
 import type { Holder } from '../../core/backend.js'
 import { identify, SELF } from './process.js'
 
+/** This client as the file knows it. */
+export interface Card {
+  /** The key of its row. */
+  readonly key: number
+  /** The name of its inbox. */
+  readonly inbox: string
+  /** Who holds a ticket that says nothing else. */
+  readonly holder: Holder
+}
+
 /** Who holds, as text for the file. */
 export function holderText(holder: Holder): string {
   return JSON.stringify(holder)
 }
 
 export function readHolder(text: string): Holder {
-  return JSON.parse(text) as Holder
+  return text === '' ? { owner: '', client: '', host: '', pid: 0 } : (JSON.parse(text) as Holder)
+}
+
+/** Whether the holder of a ticket is what the client's card says, and need not be written again. */
+export function isAsOnCard(holder: Holder, { holder: card }: Card): boolean {
+  return (
+    holder.owner === card.owner &&
+    holder.client === card.client &&
+    holder.host === card.host &&
+    holder.pid === card.pid &&
+    holder.note === undefined &&
+    holder.also === undefined
+  )
 }
 
 /** A holder of this very process that names no other: the usual one. */

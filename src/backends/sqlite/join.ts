@@ -1,7 +1,7 @@
 import type { JoinRequest, Standing } from '../../core/backend.js'
 import { BackendError } from '../../core/errors.js'
 import { lineText } from '../../core/line.js'
-import { holderText, processesOf, readHolder } from './holder.js'
+import { type Card, holderText, processesOf, readHolder } from './holder.js'
 import type { Ledger } from './ledger.js'
 import { CLOCK } from './process.js'
 import type { Ticket } from './ticket.js'
@@ -10,7 +10,7 @@ import type { Ticket } from './ticket.js'
 export type Outcome = Ticket | Standing
 
 /** Stands in line for every request; a group is granted as a whole, or none of it stands. */
-export function joinAll(requests: readonly JoinRequest[], ledger: Ledger, inbox: string): Outcome[] {
+export function joinAll(requests: readonly JoinRequest[], ledger: Ledger, card: Card): Outcome[] {
   ledger.read(requests.map((request) => lineText(request.line)))
   ledger.readForJoin(requests.map((request) => request.id))
   const outcomes = new Map<JoinRequest, Outcome>()
@@ -19,13 +19,12 @@ export function joinAll(requests: readonly JoinRequest[], ledger: Ledger, inbox:
     // A group is decided at once, when its first member comes: nothing can step in between.
     const members = request.group === undefined ? [request] : requests.filter((other) => other.group === request.group)
     const refused = members.length > 1 && !members.every((member) => isPossible(member, ledger))
-    for (const member of members)
-      outcomes.set(member, refused ? refuse(member, ledger) : joinOne(member, ledger, inbox))
+    for (const member of members) outcomes.set(member, refused ? refuse(member, ledger) : joinOne(member, ledger, card))
   }
   return requests.map((request) => outcomes.get(request)!)
 }
 
-function joinOne(request: JoinRequest, ledger: Ledger, inbox: string): Outcome {
+function joinOne(request: JoinRequest, ledger: Ledger, card: Card): Outcome {
   if (ledger.isBuried(request.id)) return { state: 'gone' }
   const known = ledger.find(request.id)
   if (known !== undefined && known.line !== lineText(request.line)) {
@@ -36,7 +35,7 @@ function joinOne(request: JoinRequest, ledger: Ledger, inbox: string): Outcome {
   const granted = isPossible(request, ledger)
   if (!granted && !request.wait) return refuse(request, ledger)
   const ttlMs = granted ? request.ttlMs : request.waitTtlMs
-  if (known === undefined) return stand(request, ttlMs, ledger, inbox)
+  if (known === undefined) return stand(request, ttlMs, ledger, card)
   // A repeated call keeps its place, and its lease starts anew.
   ledger.lease(known, ttlMs)
   return known
@@ -74,7 +73,7 @@ function takeOver(request: JoinRequest, ledger: Ledger): void {
   for (const ticket of earlier) ledger.evict(ticket)
 }
 
-function stand(request: JoinRequest, ttlMs: number, ledger: Ledger, inbox: string): Ticket {
+function stand(request: JoinRequest, ttlMs: number, ledger: Ledger, card: Card): Ticket {
   const ticket: Ticket = {
     ord: ledger.nextOrder(),
     id: request.id,
@@ -87,9 +86,10 @@ function stand(request: JoinRequest, ttlMs: number, ledger: Ledger, inbox: strin
     joined: ledger.now,
     left: false,
     handle: request.id,
-    inbox,
+    client: card.key,
     processes: processesOf(request.holder),
     holder: holderText(request.holder),
+    inbox: card.inbox,
   }
   ledger.insert(ticket)
   ledger.line(ticket.line).append(ticket)

@@ -1,17 +1,17 @@
 import type { LeaveRequest, RenewRequest } from '../../core/backend.js'
 import { lineText } from '../../core/line.js'
-import { holderText, processesOf } from './holder.js'
+import { type Card, holderText, processesOf } from './holder.js'
 import type { Outcome } from './join.js'
 import type { Ledger } from './ledger.js'
 
 /** Keeps every ticket alive that still stands and is spoken for by its handle. */
-export function renewAll(requests: readonly RenewRequest[], ledger: Ledger, inbox: string): Outcome[] {
+export function renewAll(requests: readonly RenewRequest[], ledger: Ledger, card: Card): Outcome[] {
   ledger.read(requests.map((request) => lineText(request.line)))
   ledger.readTickets(requests.map((request) => request.id))
-  return requests.map((request) => renewOne(request, ledger, inbox))
+  return requests.map((request) => renewOne(request, ledger, card))
 }
 
-function renewOne(request: RenewRequest, ledger: Ledger, inbox: string): Outcome {
+function renewOne(request: RenewRequest, ledger: Ledger, card: Card): Outcome {
   const ticket = ledger.find(request.id)
   if (ticket === undefined || ticket.left || ticket.line !== lineText(request.line)) return { state: 'gone' }
   // A repeated swap finds the new handle: it was done, only the answer was lost.
@@ -22,7 +22,8 @@ function renewOne(request: RenewRequest, ledger: Ledger, inbox: string): Outcome
   const { nextHandle, nextHolder } = request
   if (nextHandle !== undefined) ledger.change(ticket, { handle: nextHandle })
   if (nextHolder !== undefined) {
-    ledger.change(ticket, { inbox, processes: processesOf(nextHolder), holder: holderText(nextHolder) })
+    const { key: client, inbox } = card
+    ledger.change(ticket, { client, inbox, processes: processesOf(nextHolder), holder: holderText(nextHolder) })
   }
   return ticket
 }

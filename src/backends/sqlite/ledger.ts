@@ -1,3 +1,4 @@
+import { type Card, holderText } from './holder.js'
 import { LineState } from './line-state.js'
 import type { Mail } from './inbox.js'
 import { CLOCK, gone, now } from './process.js'
@@ -14,7 +15,7 @@ export class Ledger {
   readonly now: number = now()
   readonly mail: Mail[] = []
   readonly #sql: Statements
-  readonly #inbox: string
+  readonly #card: Card
   readonly #lines = new Map<string, LineState>()
   readonly #tickets = new Map<string, Ticket>()
   readonly #buried = new Set<string>()
@@ -26,9 +27,9 @@ export class Ledger {
   readonly #changes = new Set<Ticket>()
   readonly #drops = new Set<Ticket>()
 
-  constructor(sql: Statements, inbox: string) {
+  constructor(sql: Statements, card: Card) {
     this.#sql = sql
-    this.#inbox = inbox
+    this.#card = card
   }
 
   /** Reads the heads of these lines. */
@@ -96,7 +97,7 @@ export class Ledger {
   /** Whether all processes that a ticket names have ended; each is looked at once a transaction. */
   isGone(ticket: Ticket): boolean {
     return (
-      ticket.inbox !== this.#inbox &&
+      ticket.client !== this.#card.key &&
       isGone(ticket, (process) => {
         const known = this.#gone.get(process) ?? gone(process)
         this.#gone.set(process, known)
@@ -107,7 +108,7 @@ export class Ledger {
 
   /** Whether a ticket's end may come without a word from its process, other than by its lease. */
   mayDie(ticket: Ticket): boolean {
-    return ticket.processes !== '' && ticket.inbox !== this.#inbox
+    return ticket.processes !== '' && ticket.client !== this.#card.key
   }
 
   nextOrder(): number {
@@ -127,7 +128,10 @@ export class Ledger {
     this.#leases.add(ticket)
   }
 
-  change(ticket: Ticket, to: Partial<Pick<Ticket, 'left' | 'handle' | 'inbox' | 'processes' | 'holder'>>): void {
+  change(
+    ticket: Ticket,
+    to: Partial<Pick<Ticket, 'left' | 'handle' | 'client' | 'processes' | 'holder' | 'inbox'>>,
+  ): void {
     Object.assign(ticket, to)
     this.#changes.add(ticket)
   }
@@ -169,7 +173,14 @@ export class Ledger {
     if (leases.length > 0) this.#sql.lease.run([JSON.stringify(leases.map((t) => [t.ord, t.ttl, t.until])), CLOCK])
     for (const t of this.#changes) {
       if (this.#drops.has(t)) continue
-      this.#sql.change.run([t.ord, t.left ? 1 : 0, t.handle === t.id ? null : t.handle, t.inbox, t.processes, t.holder])
+      this.#sql.change.run([
+        t.ord,
+        t.left ? 1 : 0,
+        t.handle === t.id ? null : t.handle,
+        t.client,
+        t.processes,
+        t.holder,
+      ])
     }
   }
 
@@ -203,8 +214,10 @@ export class Ledger {
 
   #writeInserts(): void {
     if (this.#inserts.size === 0) return
+    const usual = holderText(this.#card.holder)
     const rows = [...this.#inserts].map((t) => {
-      return [t.ord, t.id, t.line, t.weight, t.capacity, t.ttl, t.until, t.inbox, t.processes, t.holder]
+      const holder = t.holder === usual ? null : t.holder
+      return [t.ord, t.id, t.line, t.weight, t.capacity, t.ttl, t.until, t.client, t.processes, holder]
     })
     this.#sql.insert.run([JSON.stringify(rows), CLOCK, this.now])
   }

@@ -12,23 +12,32 @@ CREATE TABLE tickets (
   ttl REAL NOT NULL,
   until REAL NOT NULL,
   clock TEXT NOT NULL,
-  -- When it was made, on the clock of the boot that its inbox names.
+  -- When it was made, on the clock of the boot that its client's inbox names.
   joined REAL NOT NULL,
   -- 1: released, and standing only to keep others out (minHold).
   left INTEGER NOT NULL DEFAULT 0,
   -- NULL: equal to the id, as it is until a handover.
   handle TEXT,
-  -- The file beside this database that wakes its client.
-  inbox TEXT NOT NULL,
-  -- The ticket is dropped when all of these are gone. NULL: the inbox's own process; '': none, only the lease counts.
+  -- Whose it is.
+  client INTEGER NOT NULL,
+  -- The ticket is dropped when all of these are gone. NULL: its client's process alone; '': none, only the lease counts.
   processes TEXT,
-  -- For people who look: JSON of owner, client, host, pid and note.
-  holder TEXT NOT NULL
+  -- For people who look, as JSON. NULL: as its client says.
+  holder TEXT
 );
 CREATE UNIQUE INDEX tickets_by_id ON tickets (id);
 -- Every index entry ends with the rowid, so this is (line, ord).
 CREATE INDEX tickets_by_line ON tickets (line);
 INSERT INTO sqlite_sequence (name, seq) VALUES ('tickets', 0);
+
+-- Who takes tickets: kept apart, so that a ticket is small, since every page that a commit touches is written whole.
+CREATE TABLE clients (
+  key INTEGER PRIMARY KEY AUTOINCREMENT,
+  -- The file beside this database that wakes it; its name says which process it belongs to.
+  inbox TEXT NOT NULL,
+  -- JSON of owner, client, host and pid.
+  holder TEXT NOT NULL
+);
 
 -- Ids that left while a join of theirs may still be under way.
 CREATE TABLE tombstones (

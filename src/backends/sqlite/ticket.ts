@@ -13,28 +13,20 @@ export interface Ticket {
   readonly joined: number
   left: boolean
   handle: string
-  inbox: string
+  client: number
   processes: string | null
+  /** JSON; '' where its client is not known any more. */
   holder: string
+  /** Where its client is woken; '' likewise. */
+  inbox: string
 }
 
-/** The columns of a ticket, in the order in which `readTicket` takes them. */
-export const COLUMNS = [
-  'ord',
-  'id',
-  'line',
-  'weight',
-  'capacity',
-  'ttl',
-  'until',
-  'clock',
-  'joined',
-  'left',
-  'handle',
-  'inbox',
-  'processes',
-  'holder',
-] as const
+/** The columns of a ticket, for `FROM`, in the order in which `readTicket` takes them. */
+export const COLUMNS = `t.ord, t.id, t.line, t.weight, t.capacity, t.ttl, t.until, t.clock, t.joined, t.left, t.handle, t.client,
+  t.processes, coalesce(t.holder, c.holder, ''), coalesce(c.inbox, '')`
+
+/** A ticket's client may have been swept away: the ticket still counts. */
+export const FROM = 'tickets t LEFT JOIN clients c ON c.key = t.client'
 
 export function readTicket(row: readonly unknown[]): Ticket {
   return {
@@ -49,15 +41,16 @@ export function readTicket(row: readonly unknown[]): Ticket {
     joined: row[8] as number,
     left: row[9] === 1,
     handle: (row[10] as string | null) ?? (row[1] as string),
-    inbox: row[11] as string,
+    client: row[11] as number,
     processes: row[12] as string | null,
     holder: row[13] as string,
+    inbox: row[14] as string,
   }
 }
 
 /** Whether all processes that a ticket names have ended. */
 export function isGone(ticket: Ticket, ended: (process: string) => boolean = gone): boolean {
   if (ticket.processes === '') return false
-  if (ticket.processes === null) return ended(processOf(ticket.inbox))
+  if (ticket.processes === null) return ticket.inbox !== '' && ended(processOf(ticket.inbox))
   return ticket.processes.split(' ').every(ended)
 }

@@ -1,0 +1,145 @@
+import { type History, type Hold, holdsOf, type Operation } from './history.js'
+
+/** What a history shows to be wrong, with the operations that show it. */
+export interface Violation {
+  readonly kind: 'two holders' | 'fence went back' | 'refused for no reason'
+  readonly what: string
+  readonly shownBy: readonly Operation[]
+}
+
+/**
+ * Decides a history against the sequential model of a lock: at no moment more weight than capacity,
+ * re-entry by the same owner counted once, tokens growing in real-time order, refusals explained by
+ * somebody else's hold.
+ *
+ * A search over orders is not needed. An acquire takes effect somewhere between its call and its answer,
+ * a release likewise, so a hold surely covers [acquire answered, release called]. If those spans fit the
+ * capacity, letting each acquire take effect when it is answered and each release when it is called is a
+ * legal order; if they do not, there is none. So one sweep over the spans is exact, and fast.
+ */
+export function check(history: History): Violation | undefined {
+  const byLock = groupByLock(holdsOf(history))
+  for (const holds of byLock.values()) {
+    const violation = tooManyHolders(holds) ?? fenceWentBack(holds)
+    if (violation !== undefined) return violation
+  }
+  return unexplainedRefusal(history, byLock)
+}
+
+function groupByLock(holds: readonly Hold[]): Map<string, Hold[]> {
+  const byLock = new Map<string, Hold[]>()
+  for (const hold of holds) {
+    const known = byLock.get(hold.acquire.lock)
+    if (known === undefined) byLock.set(hold.acquire.lock, [hold])
+    else known.push(hold)
+  }
+  return byLock
+}
+
+interface Edge {
+  readonly at: number
+  readonly enters: boolean
+  readonly hold: Hold
+}
+
+function tooManyHolders(holds: readonly Hold[]): Violation | undefined {
+  const edges: Edge[] = []
+  for (const hold of holds) {
+    if (hold.sure[1] <= hold.sure[0]) continue
+    edges.push({ at: hold.sure[0], enters: true, hold }, { at: hold.sure[1], enters: false, hold })
+  }
+  // At the same moment the leaver goes first: touching is not overlapping.
+  edges.sort((a, b) => a.at - b.at || Number(a.enters) - Number(b.enters))
+  const inside = new Map<string, Hold[]>()
+  let weight = 0
+  for (const { enters, hold } of edges) {
+    const { owner } = hold.acquire
+    const mine = inside.get(owner) ?? []
+    const before = heaviest(mine)
+    if (enters) mine.push(hold)
+    else mine.splice(mine.indexOf(hold), 1)
+    inside.set(owner, mine)
+    weight += heaviest(mine) - before
+    if (enters && weight > hold.acquire.capacity) return twoHolders(hold, [...inside.values()].flat())
+  }
+  return undefined
+}
+
+function heaviest(holds: readonly Hold[]): number {
+  return holds.reduce((most, { acquire }) => Math.max(most, acquire.weight), 0)
+}
+
+function twoHolders(hold: Hold, inside: readonly Hold[]): Violation {
+  const others = inside.filter((other) => other.acquire.owner !== hold.acquire.owner)
+  const names = others.map(({ acquire }) => acquire.owner).join(', ')
+  return {
+    kind: 'two holders',
+    what: `${hold.acquire.owner} was given '${hold.acquire.lock}' at ${ms(hold.sure[0])} while ${names} held it`,
+    shownBy: [...others, hold].flatMap(({ acquire, release }) =>
+      release === undefined ? [acquire] : [acquire, release],
+    ),
+  }
+}
+
+/** An acquire that was called after another was answered must have the higher token. */
+function fenceWentBack(holds: readonly Hold[]): Violation | undefined {
+  const exclusive = holds.map(({ acquire }) => acquire).filter(isFenced)
+  const byAnswer = exclusive.toSorted((a, b) => a.to! - b.to!)
+  const byCall = exclusive.toSorted((a, b) => a.from - b.from)
+  let next = 0
+  let newest: Operation | undefined
+  for (const later of byCall) {
+    for (; next < byAnswer.length && byAnswer[next]!.to! < later.from; next += 1) {
+      if (newest === undefined || byAnswer[next]!.fence! > newest.fence!) newest = byAnswer[next]
+    }
+    if (newest !== undefined && later.fence! <= newest.fence! && !sameHold(newest, later)) {
+      const what = `${later.owner} was given token ${later.fence} after ${newest.owner} had been given ${newest.fence}`
+      return { kind: 'fence went back', what, shownBy: [newest, later] }
+    }
+  }
+  return undefined
+}
+
+function isFenced(one: Operation): boolean {
+  return one.answer === 'yes' && one.fence !== undefined && one.weight === one.capacity
+}
+
+// Re-entry gives the same token to the same owner again.
+function sameHold(a: Operation, b: Operation): boolean {
+  return a.owner === b.owner && a.fence === b.fence
+}
+
+/** A refusal is right when, at some moment of the call, others may have held enough to be in the way. */
+function unexplainedRefusal(history: History, byLock: ReadonlyMap<string, readonly Hold[]>): Violation | undefined {
+  for (const one of history) {
+    if (one.call !== 'acquire' || one.answer !== 'no') continue
+    const others = (byLock.get(one.lock) ?? []).filter(({ acquire, maybe }) => {
+      return acquire !== one && maybe[0] < (one.to ?? Number.POSITIVE_INFINITY) && maybe[1] > one.from
+    })
+    // Others that were trying at the same time are reason enough, too: they may have been before it in line.
+    const rivals = history.some((other) => {
+      return (
+        other !== one &&
+        other.call === 'acquire' &&
+        other.lock === one.lock &&
+        overlap(other, one) &&
+        other.owner !== one.owner
+      )
+    })
+    if (others.length > 0 || rivals) continue
+    return {
+      kind: 'refused for no reason',
+      what: `${one.owner} was refused '${one.lock}' while nobody could have held it`,
+      shownBy: [one],
+    }
+  }
+  return undefined
+}
+
+function overlap(a: Operation, b: Operation): boolean {
+  return a.from < (b.to ?? Number.POSITIVE_INFINITY) && b.from < (a.to ?? Number.POSITIVE_INFINITY)
+}
+
+function ms(time: number): string {
+  return `${time.toFixed(1)} ms`
+}

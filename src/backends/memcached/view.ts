@@ -1,0 +1,72 @@
+import type { Holder, LineView, TicketView } from '../../core/backend.js'
+import { BackendError } from '../../core/errors.js'
+import { KINDS } from '../../core/line.js'
+import { flagOf } from './client/reply.js'
+import { isMiss, type LineStore, type Snapshot } from './line-store.js'
+import { decode } from './line-value.js'
+
+/** The live tickets of every line of that name. */
+export async function viewName(store: LineStore, name: string): Promise<LineView[]> {
+  const { snapshots } = await store.read(KINDS.map((kind) => ({ kind, name })))
+  const views = await Promise.all(
+    snapshots.map(async (snapshot) => ({ line: snapshot.line, tickets: await viewTickets(store, snapshot) })),
+  )
+  return views.filter(({ tickets }) => tickets.length > 0)
+}
+
+async function viewTickets(store: LineStore, { value, connection }: Snapshot): Promise<TicketView[]> {
+  const { entries } = value
+  const replies = await connection.send(entries.map((entry) => `mg ${store.keys.life(entry)} v t`))
+  const tickets: TicketView[] = []
+  for (const [index, { id, order, weight, capacity, left }] of entries.entries()) {
+    const reply = replies[index]!
+    if (isMiss(reply) || reply.value === undefined) continue
+    const holder = JSON.parse(reply.value.toString('utf8')) as Holder
+    const remainingMs = Number(flagOf(reply, 't')) * 1_000
+    tickets.push({ id, order: BigInt(order), weight, capacity, holder, left, remainingMs })
+  }
+  return tickets
+}
+
+/** How many lines are read at a time while names are listed. */
+const PAGE = 100
+
+/**
+ * The names in use on one server. memcached has no list of keys but the dump of its crawler, which goes through
+ * all that it holds, ours or not: for people who look, not for programs that do so often.
+ */
+export async function* namesOn(store: LineStore, prefix: string): AsyncGenerator<string> {
+  const keys = await dumpKeys(store)
+  for (let start = 0; start < keys.length; start += PAGE) {
+    const connection = await store.link.connection()
+    const page = keys.slice(start, start + PAGE)
+    for (const reply of await connection.send(page.map((key) => `mg ${key} v`))) {
+      if (reply.value === undefined) continue
+      const value = decode(reply.value)
+      if (!value.name.startsWith(prefix) || value.entries.length === 0) continue
+      const lives = await connection.send(value.entries.map((entry) => `mg ${store.keys.life(entry)}`))
+      if (lives.some((life) => !isMiss(life))) yield value.name
+    }
+  }
+}
+
+/** The keys of all lines on a server. */
+async function dumpKeys(store: LineStore): Promise<string[]> {
+  // On a connection of its own: no renewal waits behind a long answer.
+  const connection = await store.link.another()
+  try {
+    const lines = await connection.list('lru_crawler metadump all')
+    const last = lines.at(-1)
+    if (last?.code !== 'END') {
+      const text = [last?.code, ...(last?.words ?? [])].join(' ')
+      throw new BackendError(`memcached did not list its keys: ${text}. Try again in a moment.`, { retryable: true })
+    }
+    return lines
+      .map(({ code }) => /^key=(.*)$/.exec(code)?.[1])
+      .filter((key) => key !== undefined)
+      .map((key) => decodeURIComponent(key))
+      .filter((key) => store.keys.kindOf(key) !== undefined)
+  } finally {
+    connection.close()
+  }
+}

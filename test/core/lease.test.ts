@@ -1,0 +1,159 @@
+import { expect, test } from 'vitest'
+import { memory } from '../../src/backends/memory/index.js'
+import type { Backend, JoinRequest, Standing } from '../../src/core/backend.js'
+import type { Clock } from '../../src/core/clock.js'
+import { BackendError, LockLostError } from '../../src/core/errors.js'
+import { Holdfast } from '../../src/core/holdfast.js'
+import { Random } from '../simulation/random.js'
+import { clockOf, VirtualTime } from '../simulation/virtual-clock.js'
+
+interface Trouble {
+  join?: () => Promise<void>
+  renew?: () => Promise<void>
+}
+
+/** A client on a virtual clock whose wall clock can be stepped and whose calls can be troubled. */
+function world() {
+  const time = new VirtualTime()
+  const skew = { wall: 0, uptime: 0 }
+  const base = clockOf(time, { pausedUntil: 0, crashed: false }, new Random(7))
+  const clock: Clock = { ...base, wall: () => time.now + skew.wall, uptime: () => time.now + skew.uptime }
+  const inner = memory({ clock })
+  const trouble: Trouble = {}
+  const backend: Backend = {
+    name: 'memory',
+    guarantees: inner.guarantees,
+    maxBatch: 100,
+    open: (events) => inner.open(events),
+    join: async (requests: readonly JoinRequest[]): Promise<Standing[]> => {
+      const standings = await inner.join(requests)
+      await trouble.join?.()
+      return standings
+    },
+    renew: async (tickets) => {
+      await trouble.renew?.()
+      return await inner.renew(tickets)
+    },
+    leave: (tickets) => inner.leave(tickets),
+    view: (name) => inner.view(name),
+    names: (prefix) => inner.names(prefix),
+    close: () => inner.close(),
+  }
+  const locks = new Holdfast(backend, { clock, ttl: '9s' })
+  /** Lets so much time pass. */
+  const at = async (ms: number): Promise<void> => {
+    const until = time.now + ms
+    await time.run(until, () => {})
+    time.now = until
+  }
+  const later = (ms: number): Promise<void> => new Promise((resolve) => void time.after(ms, resolve))
+  return { time, skew, trouble, locks, at, later }
+}
+
+const broken = (): Promise<never> => Promise.reject(new BackendError('broken', { retryable: true }))
+
+test('a renewal that fails makes the lease uncertain; one that succeeds makes it held again', async () => {
+  const { trouble, locks, at } = world()
+  const lease = await locks.lock('x').acquire()
+  expect(lease.state).toBe('held')
+  trouble.renew = broken
+  await at(3_500)
+  expect(lease.state).toBe('uncertain')
+  expect(() => lease.assertHeld()).toThrow(LockLostError)
+  expect(lease.signal.aborted).toBe(false)
+  delete trouble.renew
+  await at(1_500)
+  expect(lease.state).toBe('held')
+  lease.assertHeld()
+  await locks.close()
+})
+
+test('at the deadline the lease is lost and its signal aborts, whether the store answers or not', async () => {
+  const { trouble, locks, at } = world()
+  const lease = await locks.lock('x').acquire()
+  trouble.renew = () => new Promise(() => {})
+  await at(8_800)
+  expect(lease.signal.aborted).toBe(false)
+  await at(200)
+  expect(lease.signal.aborted).toBe(true)
+  expect(lease.state).toBe('lost')
+  expect(lease.remainingMs).toBe(0)
+})
+
+test('a grant that is answered after its own lease has ended is no grant', async () => {
+  const { trouble, locks, at, later } = world()
+  let slow = true
+  trouble.join = async () => {
+    if (!slow) return
+    slow = false
+    await later(4_000)
+  }
+  const acquiring = locks.lock('x').acquire({ ttl: '3s' })
+  await at(10_000)
+  const lease = await acquiring
+  expect(lease.state).toBe('held')
+  expect(lease.fence).toBe(2n)
+  await locks.close()
+})
+
+test.each(['wall', 'uptime'] as const)(
+  'a %s clock that ran ahead means that the machine slept: uncertain until renewed',
+  async (which) => {
+    const { skew, locks, at } = world()
+    const lease = await locks.lock('x').acquire()
+    await at(500)
+    skew[which] += 3_600_000
+    await at(200)
+    expect(lease.state).toBe('uncertain')
+    expect(() => lease.assertHeld()).toThrow(LockLostError)
+    await at(100)
+    expect(lease.state).toBe('held')
+    await locks.close()
+  },
+)
+
+test('a wall clock that steps back changes nothing', async () => {
+  const { skew, locks, at } = world()
+  const lease = await locks.lock('x').acquire()
+  skew.wall -= 3_600_000
+  await at(20_000)
+  expect(lease.state).toBe('held')
+  await locks.close()
+})
+
+test('a hold that was handed a shorter ttl by renew(ttl) is believed in for no longer', async () => {
+  const { locks, trouble, at } = world()
+  const lease = await locks.lock('x').acquire({ renew: false })
+  await lease.renew('2s')
+  expect(lease.remainingMs).toBeLessThan(2_000)
+  trouble.renew = broken
+  await at(2_000)
+  expect(lease.state).toBe('lost')
+})
+
+test('use gives back the function’s own result and error, and LockLostError only when asked for', async () => {
+  const { locks, trouble, at, later } = world()
+  await expect(locks.lock('x').use(() => 42)).resolves.toBe(42)
+  const own = new Error('mine')
+  await expect(locks.lock('x').use(() => Promise.reject(own))).rejects.toBe(own)
+  trouble.renew = broken
+  const quiet = locks.lock('y').use(async () => {
+    await later(20_000)
+    return 'done'
+  })
+  const loud = expect(locks.lock('z').use(() => later(20_000), { onLost: 'throw' })).rejects.toThrow(LockLostError)
+  await at(30_000)
+  await expect(quiet).resolves.toBe('done')
+  await loud
+})
+
+test('close leaves no timer behind', async () => {
+  const { time, locks, at } = world()
+  await locks.lock('held').acquire()
+  const waiting = locks.lock('held').acquire({ wait: '1h' })
+  waiting.catch(() => undefined)
+  await at(5_000)
+  await locks.close()
+  await expect(waiting).rejects.toThrow('closed')
+  expect(time.pending).toBe(0)
+})
