@@ -28,6 +28,8 @@ const OPENERS: Record<string, () => Promise<Opener>> = {
   'redis+cluster:': () => import('./connect/redis.js'),
   'redlock:': () => import('./connect/redlock.js'),
   'etcd:': () => import('./connect/etcd.js'),
+  'mysql:': () => import('./connect/mysql.js'),
+  'mariadb:': () => import('./connect/mysql.js'),
   'sqlite:': () => import('./connect/sqlite.js'),
   'memcached:': () => import('./connect/memcached.js'),
   'memcacheds:': () => import('./connect/memcached.js'),
