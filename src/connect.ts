@@ -24,7 +24,7 @@ const OPENERS: Record<string, () => Promise<Opener>> = {
   'rediss:': () => import('./connect/redis.js'),
   'redis+sentinel:': () => import('./connect/redis.js'),
   'redis+cluster:': () => import('./connect/redis.js'),
-  'redlock:': () => import('./connect/redlock.js'),
+  'redlock:': () => import('./connect/quorum.js'),
   'postgres:': () => import('./connect/postgres.js'),
   'postgresql:': () => import('./connect/postgres.js'),
   'sqlite:': () => import('./connect/sqlite.js'),
