@@ -20,6 +20,8 @@ export interface Migration {
 /** The stores by the scheme of their URL. */
 const OPENERS: Record<string, () => Promise<Opener>> = {
   'memory:': () => import('./connect/memory.js'),
+  'postgres:': () => import('./connect/postgres.js'),
+  'postgresql:': () => import('./connect/postgres.js'),
   'redis:': () => import('./connect/redis.js'),
   'rediss:': () => import('./connect/redis.js'),
   'redis+sentinel:': () => import('./connect/redis.js'),
@@ -27,9 +29,14 @@ const OPENERS: Record<string, () => Promise<Opener>> = {
   'redlock:': () => import('./connect/quorum.js'),
   'postgres:': () => import('./connect/postgres.js'),
   'postgresql:': () => import('./connect/postgres.js'),
+  'redlock:': () => import('./connect/redlock.js'),
+  'etcd:': () => import('./connect/etcd.js'),
+  'mysql:': () => import('./connect/mysql.js'),
+  'mariadb:': () => import('./connect/mysql.js'),
   'sqlite:': () => import('./connect/sqlite.js'),
   'memcached:': () => import('./connect/memcached.js'),
   'memcacheds:': () => import('./connect/memcached.js'),
+  'zookeeper:': () => import('./connect/zookeeper.js'),
 }
 
 /**
