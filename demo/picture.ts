@@ -1,5 +1,5 @@
 import { CLASH_COLOUR, WORKER_COLOURS } from './palette.js'
-import type { Round, Section } from './round.js'
+import { densest, type Round, type Section } from './round.js'
 
 const WIDTH = 1200
 const MARGIN = 48
@@ -31,15 +31,15 @@ export function drawPicture(bare: Round, locked: Round, shownHolds: number): str
     ms: Math.max(locked.ms, 1),
     lane: LANE,
   })
-  const first = locked.sections.slice(0, shownHolds)
+  const close = densest(locked.sections, shownHolds)
   y = panel(
     parts,
     y,
-    { ...locked, sections: first },
+    { ...locked, sections: close.sections },
     {
-      title: `The first ${first.length} holds`,
-      about: 'the line shows the lock going from hand to hand; the numbers are the fences, and grow',
-      ms: Math.max(...first.map((section) => section.to), 1),
+      title: `${close.sections.length} holds in a row`,
+      about: `from ${Math.round(close.from)} ms on: the lock goes from hand to hand; the numbers are its fences`,
+      ms: Math.max(...close.sections.map((section) => section.to), 1),
       lane: 26,
       oneByOne: true,
     },

@@ -9,7 +9,7 @@ const file = openSync(path!, 'r+')
 const locks = mode === 'locked' ? await connect() : undefined
 
 process.on('message', (message: ToWorker) => {
-  if (message === 'go') void work()
+  if (message === 'go') work().catch(failed)
 })
 tell({ type: 'ready' })
 
@@ -22,6 +22,11 @@ async function work(): Promise<void> {
   await locks?.close()
   closeSync(file)
   process.disconnect()
+}
+
+function failed(error: unknown): void {
+  console.error(error instanceof Error ? error.message : error)
+  process.exit(1)
 }
 
 /** Read, think, write: what every lost update is made of. */

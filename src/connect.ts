@@ -22,9 +22,18 @@ const OPENERS: Record<string, () => Promise<Opener>> = {
   'memory:': () => import('./connect/memory.js'),
   'postgres:': () => import('./connect/postgres.js'),
   'postgresql:': () => import('./connect/postgres.js'),
+  'redis:': () => import('./connect/redis.js'),
+  'rediss:': () => import('./connect/redis.js'),
+  'redis+sentinel:': () => import('./connect/redis.js'),
+  'redis+cluster:': () => import('./connect/redis.js'),
+  'redlock:': () => import('./connect/redlock.js'),
+  'etcd:': () => import('./connect/etcd.js'),
+  'mysql:': () => import('./connect/mysql.js'),
+  'mariadb:': () => import('./connect/mysql.js'),
   'sqlite:': () => import('./connect/sqlite.js'),
   'memcached:': () => import('./connect/memcached.js'),
   'memcacheds:': () => import('./connect/memcached.js'),
+  'zookeeper:': () => import('./connect/zookeeper.js'),
 }
 
 /**
@@ -32,7 +41,7 @@ const OPENERS: Record<string, () => Promise<Opener>> = {
  * a SQLite file in the user's state directory.
  */
 export async function connect(url?: string, options: HoldfastOptions = {}): Promise<Holdfast> {
-  const client = new Holdfast(await openBackend(url ?? process.env['HOLDFAST_URL'] ?? defaultUrl()), options)
+  const client = new Holdfast(await openBackend(url ?? (process.env['HOLDFAST_URL'] || defaultUrl())), options)
   await client.ready()
   return client
 }

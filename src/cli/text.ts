@@ -27,7 +27,7 @@ export function span(ms: number | undefined): string {
 }
 
 /** How many columns a text takes: wide characters (CJK, most emoji) take two, combining ones none. */
-export function columns(text: string): number {
+function columns(text: string): number {
   let width = 0
   for (const char of text) {
     if (/\p{Mn}|\p{Me}/u.test(char)) continue

@@ -142,6 +142,8 @@ export class Client {
 
   async #close(): Promise<void> {
     const { desk } = this
+    // A process whose last act is to await this would end in the middle of it: nothing of a backend keeps it alive.
+    desk.alive.begin()
     desk.closing = true
     desk.closingUntil = desk.clock.now() + desk.callTimeoutMs
     for (const end of [...desk.pending]) end()
@@ -154,8 +156,12 @@ export class Client {
       )
       desk.leaveInBackground(place)
     }
-    await this.#opening?.catch(() => undefined)
-    await desk.close()
-    if (this.#opened) await desk.backend.close()
+    try {
+      await this.#opening?.catch(() => undefined)
+      await desk.close()
+      if (this.#opened) await desk.backend.close()
+    } finally {
+      desk.alive.close()
+    }
   }
 }

@@ -149,6 +149,5 @@ export class Desk {
     await Promise.all(this.farewells)
     this.alarms.close()
     this.lanes.close()
-    this.alive.close()
   }
 }

@@ -84,6 +84,7 @@ describe('a connection', () => {
       socket.on('error', () => socket.destroy())
       socket.on('data', (bytes) => {
         if (bytes.toString() === 'version\r\n') socket.write('VERSION 1.6.18\r\n')
+        else if (bytes.toString() === 'stats settings\r\n') socket.write('END\r\n')
         else answer(bytes.toString(), socket)
       })
       closers.push(() => socket.destroy())

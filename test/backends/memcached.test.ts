@@ -7,7 +7,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Link } from '../../src/backends/memcached/client/link.js'
 import { GUARANTEES } from '../../src/backends/memcached/guarantees.js'
 import { memcached } from '../../src/backends/memcached/index.js'
-import { serverFor } from '../../src/backends/memcached/keys.js'
+import { Keys, serverFor } from '../../src/backends/memcached/keys.js'
+import { LineStore } from '../../src/backends/memcached/line-store.js'
+import { append } from '../../src/backends/memcached/line-value.js'
 import { connect } from '../../src/connect.js'
 import { BackendError, ConfigError, UnsupportedError } from '../../src/core/errors.js'
 import { Holdfast } from '../../src/core/holdfast.js'
@@ -174,6 +176,22 @@ describe('memcached alone', () => {
     expect(run.stderr.toString()).toBe('')
     expect(run.status).toBe(0)
     expect(run.stdout.toString()).toBe('held\n')
+  })
+
+  // memcached drops what was stored before when it refuses a value as too large: it must not get to see one.
+  test('a line that is too long for one value takes no more, and keeps those it has', async () => {
+    const store = new LineStore(new Link(server, { timeoutMs: 2_000 }), new Keys('holdfast:'))
+    const line = { kind: 'mutex', name: 'too long' } as const
+    const ticket = (id: string) => ({ id, weight: 1, capacity: 1 })
+    await store.change(line, undefined, ({ value }) => ({ write: append(value, ticket('first')) }))
+    const entry = (index: number) => ({ ...ticket(`ticket-${index}`), handle: 'a handle', order: index, left: false })
+    const entries = Array.from({ length: 40_000 }, (_, index) => entry(index))
+    const error = await failure(store.change(line, undefined, ({ value }) => ({ write: { ...value, entries } })))
+    expect(error).toMatchObject({ code: 'BACKEND', retryable: false })
+    expect(error.message).toMatch(/Too many stand/)
+    expect((await store.readOne(line)).value.entries.map(({ id }) => id)).toEqual(['first'])
+    await store.change(line, undefined, ({ value }) => ({ write: { ...value, entries: [] } }))
+    store.link.close()
   })
 
   test('five thousand stand in one line', async () => {

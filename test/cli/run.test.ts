@@ -60,11 +60,21 @@ describe('holdfast run', () => {
 
   it('runs commands one after the other, in the order in which they came', async () => {
     const log = bench.file('order')
-    const first = bench.start(['run', 'order', '--', 'sh', '-c', `sleep 1; echo 1 >> ${log}`])
+    const go = bench.file('order-go')
+    const first = bench.start([
+      'run',
+      'order',
+      '--',
+      'sh',
+      '-c',
+      `while ! [ -e ${go} ]; do sleep 0.05; done; echo 1 >> ${log}`,
+    ])
     await bench.untilHeld('order')
     const second = bench.start(['run', 'order', '--', 'sh', '-c', `echo 2 >> ${log}`])
     await bench.untilHeld('order', 1)
     const third = bench.start(['run', 'order', '--wait', '1m', '--', 'sh', '-c', `echo 3 >> ${log}`])
+    await bench.untilHeld('order', 2)
+    writeFileSync(go, '')
     const codes = await Promise.all([first.ended, second.ended, third.ended])
     expect(codes.map(({ code }) => code)).toEqual([0, 0, 0])
     expect(readFileSync(log, 'utf8')).toBe('1\n2\n3\n')

@@ -28,7 +28,7 @@ const SILENT: BackendEvents = { granted() {}, moved() {}, lost() {}, unsure() {}
 export class MemcachedBackend implements Backend {
   readonly name = 'memcached'
   readonly guarantees: Guarantees = GUARANTEES
-  readonly maxBatch = 100
+  readonly maxBatch = 250
   readonly #addresses: readonly Address[]
   readonly #stores: readonly LineStore[]
   readonly #own: OwnTickets

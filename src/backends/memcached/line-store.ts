@@ -30,6 +30,8 @@ export type Step =
   | 'read'
 
 const MOST_TRIES = 60
+/** More than memcached's own header of an item. */
+const ITEM_HEADER = 128
 const EAGER_TRIES = 3
 
 /** The lines of one server: reads them, and changes them by compare-and-swap. */
@@ -123,7 +125,9 @@ export class LineStore {
       checkStored(replies, line)
       return { stored: snapshot, replies }
     }
-    const answers = await connection.send([...before, storeCommand(key, value, cas)])
+    const command = storeCommand(key, value, cas)
+    if (command.length + ITEM_HEADER > connection.maxItemBytes) throw tooLong(line)
+    const answers = await connection.send([...before, command])
     const last = answers.at(-1)!
     const replies = answers.slice(0, -1)
     checkStored(replies, line)
@@ -180,13 +184,18 @@ function checkStored(replies: readonly Reply[], line: LineKey): void {
 
 function refusal(reply: Reply, line: LineKey): BackendError {
   const text = [reply.code, ...reply.words].join(' ')
-  const tooLarge = text.includes('too large')
-  const advice = tooLarge
-    ? 'Too many stand in this line for one value: raise -I on the server or use fewer waiters.'
-    : 'Look at the memory of the server (-m).'
-  return new BackendError(`memcached did not store the line '${line.name}': ${text}. ${advice}`, {
-    retryable: !tooLarge,
-  })
+  return new BackendError(
+    `memcached did not store the line '${line.name}': ${text}. Look at the memory of the server (-m).`,
+    { retryable: true },
+  )
+}
+
+/** Found out before it is sent: a value that memcached refuses as too large takes the one before it along. */
+function tooLong(line: LineKey): BackendError {
+  return new BackendError(
+    `Too many stand in the line '${line.name}' for one value in memcached. Let fewer wait, or raise -I on the server.`,
+    { retryable: false },
+  )
 }
 
 function pause(ms: number): Promise<void> {

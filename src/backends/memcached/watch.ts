@@ -3,7 +3,7 @@ import { type LineStore, type Snapshot } from './line-store.js'
 import { type Entry, grantedEntries, without } from './line-value.js'
 import type { OwnLine, OwnTickets } from './own-tickets.js'
 
-const SHORTEST_MS = 2
+const SHORTEST_MS = 1
 const LONGEST_MS = 100
 /** The next look comes after this part of the time for which nothing moved: a wake-up is late by at most so much of a hold. */
 const PATIENCE = 1 / 8
@@ -15,9 +15,11 @@ const REST_FACTOR = 2
 
 interface Watched {
   lookAt: number
-  /** Who held when last seen, and since when that is so. */
-  held: string
+  /** The order of the first that waited when last seen, and since when it is the first. */
+  next: number
   since: number
+  /** How long it took lately until the next one was granted. */
+  paceMs: number
   livesAskedAt: number
 }
 
@@ -43,7 +45,7 @@ export class Watch {
     const line = this.#own.byText(text)
     if (this.#closed || line === undefined || this.#watched.has(line) || !waits(line)) return
     const now = performance.now()
-    this.#watched.set(line, { lookAt: now, held: '', since: now, livesAskedAt: 0 })
+    this.#watched.set(line, { lookAt: now, next: 0, since: now, paceMs: 0, livesAskedAt: 0 })
     this.#wakeAt(now)
   }
 
@@ -85,16 +87,9 @@ export class Watch {
     try {
       const snapshot = await this.#see(line, watched)
       const now = performance.now()
-      const held = grantedEntries(snapshot.value)
-        .map(({ order }) => order)
-        .join()
-      if (held !== watched.held) {
-        watched.held = held
-        watched.since = now
-      }
       // A look at a line of thousands takes a while: most of the time is left for other work.
       const rest = (now - startedAt) * REST_FACTOR
-      watched.lookAt = now + Math.max(rest, pauseMs(now - watched.since, aheadOfFirst(line, snapshot)))
+      watched.lookAt = now + Math.max(rest, pauseMs(line, snapshot, watched, now))
     } catch {
       // The renewals of these tickets meet the same trouble and report it; here it only means to look later.
       watched.lookAt = performance.now() + REST_MS
@@ -133,15 +128,21 @@ function waits(line: OwnLine): boolean {
   return false
 }
 
-/** How many wait before the first of this client that waits. */
-function aheadOfFirst(line: OwnLine, { value }: Snapshot): number {
+/** When to look again, after a look that showed this. */
+function pauseMs(line: OwnLine, { value }: Snapshot, watched: Watched, now: number): number {
   const held = grantedEntries(value).length
+  const next = value.entries[held]?.order ?? value.next
+  if (next !== watched.next) {
+    const passed = Math.max(1, next - watched.next)
+    watched.paceMs = (watched.paceMs + (now - watched.since) / passed) / 2
+    watched.next = next
+    watched.since = now
+  }
   const first = value.entries.findIndex(({ id }, index) => index >= held && line.tickets.has(id))
-  return first === -1 ? 0 : first - held
-}
-
-function pauseMs(quietMs: number, ahead: number): number {
-  const base = Math.min(Math.max(quietMs * PATIENCE, SHORTEST_MS), LONGEST_MS)
-  // Those further back cannot be next, and jitter keeps many clients from asking in step.
-  return base * (ahead === 0 ? 1 : 2) * (0.75 + Math.random() / 2)
+  const ahead = Math.max(0, first - held)
+  const base = Math.max((now - watched.since) * PATIENCE, SHORTEST_MS)
+  // Those further back cannot be next: they look when half of those before them should have gone.
+  const pause = Math.min(Math.max(base, (ahead * watched.paceMs) / 2), LONGEST_MS)
+  // Jitter keeps many clients from asking in step.
+  return pause * (0.75 + Math.random() / 2)
 }

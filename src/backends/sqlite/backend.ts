@@ -10,19 +10,17 @@ import type {
   Standing,
 } from '../../core/backend.js'
 import { BackendError } from '../../core/errors.js'
-import { lineText } from '../../core/line.js'
-import { isDuplicate } from './failures.js'
 import { LockFile } from './file.js'
 import { GUARANTEES } from './guarantees.js'
-import { type Card, holderText, isAsOnCard, isPlain } from './holder.js'
+import { type Card, holderText } from './holder.js'
 import { Inbox } from './inbox.js'
 import { joinAll, type Outcome } from './join.js'
 import { leaveAll, renewAll } from './keep.js'
 import { Ledger } from './ledger.js'
 import { listNames, viewName } from './look.js'
-import { CLOCK, now } from './process.js'
 import { Sweeper } from './sweeper.js'
 import type { Ticket } from './ticket.js'
+import { joinFree, leaveAlone, renewFirst } from './usual.js'
 
 /** A dead holder is noticed within this by the first who waits, within twice this by the second, and so on. */
 const LOOK_MS = 200
@@ -56,27 +54,33 @@ export class SqliteBackend implements Backend {
   }
 
   async join(requests: readonly JoinRequest[]): Promise<Standing[]> {
-    const card = await this.#cardOf(requests[0]?.holder)
-    const order = await this.#joinFree(requests, card)
-    if (order !== undefined) {
+    const { file } = this.#parts()
+    const card = this.#card ?? (await this.#cardOf(requests[0]?.holder))
+    return await this.#write('standing in line', card, (ledger) => {
+      const order = joinFree(file.sql, requests, card)
+      if (order === undefined) return joinAll(requests, ledger(), card)
       return requests.map((request, i) => ({ state: 'granted', order: BigInt(order + i), ttlMs: request.ttlMs }))
-    }
-    return await this.#transact('standing in line', card, (ledger) => joinAll(requests, ledger, card))
+    })
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<Standing[]> {
-    const card = await this.#cardOf(requests.find((request) => request.nextHolder !== undefined)?.nextHolder)
-    if (await this.#renewFirst(requests)) {
+    const { file } = this.#parts()
+    const card =
+      this.#card ?? (await this.#cardOf(requests.find((request) => request.nextHolder !== undefined)?.nextHolder))
+    return await this.#write('renewing', card, (ledger) => {
+      if (!renewFirst(file.sql, requests)) return renewAll(requests, ledger(), card)
       return requests.map(({ order, ttlMs }) => ({ state: 'granted', order: order!, ttlMs }))
-    }
-    return await this.#transact('renewing', card, (ledger) => renewAll(requests, ledger, card))
+    })
   }
 
   async leave(requests: readonly LeaveRequest[]): Promise<boolean[]> {
     const { file, inbox } = this.#parts()
-    if (await this.#leaveAlone(requests)) return requests.map(() => true)
-    const card = await this.#cardOf(undefined)
+    const card = this.#card ?? (await this.#cardOf(undefined))
+    // Of several, some may have company: then none must have left, and it is done again with more care.
+    const alone = (): boolean => leaveAlone(file.sql, requests)
+    if (requests.length > 1 && (await file.transactionIf('leaving', alone))) return requests.map(() => true)
     const { answers, mail } = await file.transaction('leaving', () => {
+      if (requests.length === 1 && alone()) return { answers: [true], mail: [] }
       const ledger = new Ledger(file.sql, card)
       const answers = leaveAll(requests, ledger)
       ledger.settle(new Set())
@@ -91,8 +95,8 @@ export class SqliteBackend implements Backend {
     return await viewName(this.#parts().file, name)
   }
 
-  names(prefix: string): AsyncIterable<string> {
-    return listNames(this.#parts().file, prefix)
+  async *names(prefix: string): AsyncIterable<string> {
+    yield* listNames(this.#parts().file, prefix)
   }
 
   async close(): Promise<void> {
@@ -102,7 +106,7 @@ export class SqliteBackend implements Backend {
     this.#inbox?.close()
     if (file === undefined) return
     try {
-      if (card !== undefined) await file.attempt('closing', () => file.sql.forget.run([card.key]))
+      if (card !== undefined) await file.transaction('closing', () => file.sql.forget.run([card.key]))
     } catch (error) {
       // Whoever sweeps next does it; closing must not fail for it.
       if (!(error instanceof BackendError)) throw error
@@ -133,89 +137,31 @@ export class SqliteBackend implements Backend {
       this.#card = { key: Number(lastInsertRowid), inbox: inbox.name, holder: usual }
       return this.#card
     }
-    return await file.attempt('entering', enter)
-  }
-
-  /** The order of the first, when all of them are alike and for lines that nobody stands in; they stand there now. */
-  async #joinFree(requests: readonly JoinRequest[], card: Card): Promise<number | undefined> {
-    const { file } = this.#parts()
-    const [first] = requests
-    if (first === undefined) return undefined
-    const { weight, capacity, ttlMs } = first
-    const lines = new Set<string>()
-    const items: string[] = []
-    for (const request of requests) {
-      if (request.weight !== weight || request.capacity !== capacity || request.ttlMs !== ttlMs) return undefined
-      if (request.group !== undefined || !isAsOnCard(request.holder, card) || !isPlain(request.holder)) return undefined
-      const line = lineText(request.line)
-      lines.add(line)
-      items.push(`${request.id} ${line}`)
-    }
-    if (lines.size < items.length || weight > capacity) return undefined
-    const json = JSON.stringify(items)
-    try {
-      const { changes, lastInsertRowid } = await file.attempt('standing in line', () =>
-        file.sql.joinFree.run([json, now(), CLOCK, card.key, weight, capacity, ttlMs]),
-      )
-      // Else those that did get in are found standing by the transaction that follows, as a repeated join would be.
-      return changes === items.length ? Number(lastInsertRowid) - items.length + 1 : undefined
-    } catch (error) {
-      // An id that stands already: the transaction answers for each by itself.
-      if (error instanceof BackendError && isDuplicate(error.cause)) return undefined
-      throw error
-    }
-  }
-
-  /** True when all of them are alike and stand first in their lines; they are renewed. */
-  async #renewFirst(requests: readonly RenewRequest[]): Promise<boolean> {
-    const { file } = this.#parts()
-    const ttlMs = requests[0]?.ttlMs
-    const items: Record<string, string> = {}
-    for (const request of requests) {
-      const { order, id, handle, nextHandle, nextHolder } = request
-      if (order === undefined || request.ttlMs !== ttlMs || handle !== id) return false
-      if (nextHandle !== undefined || nextHolder !== undefined) return false
-      items[String(order)] = id
-    }
-    const json = JSON.stringify(items)
-    const { changes } = await file.attempt('renewing', () => file.sql.renewFirst.run([json, now(), CLOCK, ttlMs]))
-    return changes === requests.length
-  }
-
-  /** True when all of them stood alone in their lines, so that there is nobody to tell; they have left. */
-  async #leaveAlone(requests: readonly LeaveRequest[]): Promise<boolean> {
-    const { file } = this.#parts()
-    const items: Record<string, string> = {}
-    for (const { order, id, handle, keepMs, tombstoneMs } of requests) {
-      if (order === undefined || handle !== id || keepMs > 0 || tombstoneMs > 0) return false
-      items[String(order)] = id
-    }
-    const json = JSON.stringify(items)
-    const run = (): boolean => file.sql.leaveAlone.run([json, now(), CLOCK]).changes === requests.length
-    // One is all or nothing by itself. Of several, some may have company: then none must have left.
-    return requests.length === 1 ? await file.attempt('leaving', run) : await file.transactionIf('leaving', run)
+    return await file.transaction('entering', enter)
   }
 
   /** Decides and writes in one transaction, and delivers the mail that follows from it. */
-  async #transact(doing: string, card: Card, decide: (ledger: Ledger) => Outcome[]): Promise<Standing[]> {
+  async #write(doing: string, card: Card, decide: (ledger: () => Ledger) => Outcome[]): Promise<Standing[]> {
     const { file, inbox } = this.#parts()
     const { standings, mail } = await file.transaction(doing, () => {
-      const ledger = new Ledger(file.sql, card)
-      const outcomes = decide(ledger)
-      const tickets = outcomes.filter((outcome): outcome is Ticket => !('state' in outcome))
-      ledger.settle(new Set(tickets))
-      ledger.write()
-      const waiting = tickets.filter(
-        (ticket) => !ledger.isDropped(ticket) && !ledger.line(ticket.line).isGranted(ticket),
-      )
-      const ahead = ledger.ahead(waiting)
-      const standings = outcomes.map((outcome) => {
-        return 'state' in outcome ? outcome : this.#standing(outcome, ahead.get(outcome), ledger)
-      })
-      return { standings, mail: ledger.mail }
+      let ledger: Ledger | undefined
+      const outcomes = decide(() => (ledger = new Ledger(file.sql, card)))
+      if (ledger === undefined) return { standings: outcomes as Standing[], mail: [] }
+      return { standings: this.#settle(outcomes, ledger), mail: ledger.mail }
     })
     inbox.send(mail)
     return standings
+  }
+
+  #settle(outcomes: readonly Outcome[], ledger: Ledger): Standing[] {
+    const tickets = outcomes.filter((outcome): outcome is Ticket => !('state' in outcome))
+    ledger.settle(new Set(tickets))
+    ledger.write()
+    const waiting = tickets.filter((ticket) => !ledger.isDropped(ticket) && !ledger.line(ticket.line).isGranted(ticket))
+    const ahead = ledger.ahead(waiting)
+    return outcomes.map((outcome) => {
+      return 'state' in outcome ? outcome : this.#standing(outcome, ahead.get(outcome), ledger)
+    })
   }
 
   #standing(ticket: Ticket, ahead: number | undefined, ledger: Ledger): Standing {

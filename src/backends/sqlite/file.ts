@@ -56,23 +56,14 @@ export class LockFile {
     }
   }
 
-  /** Runs `fn`, again and again while another process writes, but not for long: retrying is core's. */
-  async attempt<T>(doing: string, fn: () => T): Promise<T> {
-    try {
-      return await whileBusy(BUSY_MS, fn)
-    } catch (error) {
-      throw failure(this.path, doing, error)
-    }
-  }
-
-  /** Runs `fn` in one transaction that no other writer can enter. */
-  transaction<T>(doing: string, fn: () => T): Promise<T> {
-    return this.attempt(doing, () => this.#transact(fn, () => true))
+  /** Runs `fn` in one transaction that no other writer can enter; again and again while another is in, but not for long. */
+  async transaction<T>(doing: string, fn: () => T): Promise<T> {
+    return await this.#attempt(doing, () => this.#transact(fn, () => true))
   }
 
   /** The same, but what `fn` did is undone when it says false. */
-  transactionIf(doing: string, fn: () => boolean): Promise<boolean> {
-    return this.attempt(doing, () => this.#transact(fn, (done) => done))
+  async transactionIf(doing: string, fn: () => boolean): Promise<boolean> {
+    return await this.#attempt(doing, () => this.#transact(fn, (done) => done))
   }
 
   /** Throws when the path no longer leads to this file: those who open it now would not see our tickets. */
@@ -88,17 +79,25 @@ export class LockFile {
     this.#db.close()
   }
 
+  async #attempt<T>(doing: string, fn: () => T): Promise<T> {
+    try {
+      return await whileBusy(BUSY_MS, fn)
+    } catch (error) {
+      throw failure(this.path, doing, error)
+    }
+  }
+
+  // BEGIN is not a prepared statement, and nothing is read or written outside of a transaction: a prepared one that was
+  // refused as busy stays half open in this library, and keeps the whole connection at what it saw then until it is run again.
   #transact<T>(fn: () => T, keep: (result: T) => boolean): T {
-    const { begin, commit, rollback } = this.sql
-    begin.run()
+    this.#db.exec('BEGIN IMMEDIATE')
     try {
       const result = fn()
-      if (keep(result)) commit.run()
-      else rollback.run()
+      this.#db.exec(keep(result) ? 'COMMIT' : 'ROLLBACK')
       return result
     } catch (error) {
       // SQLite has rolled back by itself after some errors (a full disk).
-      if (this.#db.inTransaction) rollback.run()
+      if (this.#db.inTransaction) this.#db.exec('ROLLBACK')
       throw error
     }
   }
@@ -135,21 +134,23 @@ function inodeOf(path: string): bigint {
   return statSync(path, { bigint: true, throwIfNoEntry: false })?.ino ?? -1n
 }
 
+// Whatever may find the file busy is an `exec` here, too: see LockFile.#transact.
 function setUp(path: string, db: Database.Database): void {
   // Every page that a commit touches is written whole. Tickets are small and leave soon: small pages halve the cost.
   // Has no effect once the file has content.
   db.exec('PRAGMA page_size = 1024')
+  db.exec('PRAGMA journal_mode = WAL')
   db.exec('PRAGMA wal_autocheckpoint = 4000')
-  if (value(db, 'PRAGMA journal_mode = WAL') !== 'wal') {
-    throw new BackendError(
-      `The sqlite store ${path} is on a file system that several processes cannot share it on (no WAL). Use a local disk.`,
-      { retryable: false },
-    )
-  }
   // What is written here must not be lost by a power cut: the order's jump is what makes later losses harmless.
   db.exec('PRAGMA synchronous = FULL')
   db.exec('BEGIN IMMEDIATE')
   try {
+    if (value(db, 'PRAGMA journal_mode') !== 'wal') {
+      throw new BackendError(
+        `The sqlite store ${path} is on a file system that several processes cannot share it on (no WAL). Use a local disk.`,
+        { retryable: false },
+      )
+    }
     checkSchema(path, db)
     noteBoot(db)
     db.exec('COMMIT')

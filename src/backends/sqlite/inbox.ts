@@ -75,11 +75,14 @@ export class Inbox {
 
   /** Removes the inboxes of clients that are gone. */
   sweep(): void {
-    if (!this.watching) return
-    for (const name of readdirSync(this.#folder)) {
-      if (!NAME.test(name) || name === this.name) continue
-      const path = join(this.#folder, name)
-      if (ofThisBoot(name) ? gone(processOf(name)) : isOld(path)) rmSync(path, { force: true })
+    try {
+      for (const name of readdirSync(this.#folder)) {
+        if (!NAME.test(name) || name === this.name) continue
+        const path = join(this.#folder, name)
+        if (ofThisBoot(name) ? gone(processOf(name)) : isOld(path)) rmSync(path, { force: true })
+      }
+    } catch {
+      // No such directory, or no right to it: what lies there harms nobody.
     }
   }
 

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { createHash } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { closeSync, openSync, readFileSync, readlinkSync, readSync } from 'node:fs'
 import { uptime } from 'node:os'
 
@@ -13,15 +13,17 @@ export function now(): number {
 
 /**
  * Names the clock that `now` reads: equal texts mean that times can be compared.
- * A process in a time namespace of its own has a clock of its own, so that counts as another boot.
+ * A process in a time namespace of its own has a clock of its own, and on macOS it is libuv's choice whether the
+ * clock goes on while the machine sleeps: those count as other boots.
  */
 export const CLOCK: string = createHash('sha256')
-  .update(`${bootId()} ${link('/proc/self/ns/time')}`)
+  .update(`${bootId()} ${link('/proc/self/ns/time')} ${process.platform === 'darwin' ? process.versions.uv : ''}`)
   .digest('hex')
   .slice(0, 12)
 
-/** A pid says something only to those who share the namespace. */
-const SPACE: string = /\d+/.exec(link('/proc/self/ns/pid'))?.[0] ?? '0'
+/** A pid says something only to those who share the namespace. Where that cannot be known, to nobody else. */
+const SPACE: string =
+  /\d+/.exec(link('/proc/self/ns/pid'))?.[0] ?? (process.platform === 'linux' ? randomBytes(6).toString('hex') : '0')
 
 const UNKNOWN_START = '0'
 

@@ -12,12 +12,12 @@ export const HEAD = 3
  * library costs about as much as the work of ten items.
  */
 export interface Statements {
-  readonly begin: Statement
-  readonly commit: Statement
-  readonly rollback: Statement
   readonly joinFree: Statement
+  readonly joinOneFree: Statement
   readonly renewFirst: Statement
+  readonly renewOneFirst: Statement
   readonly leaveAlone: Statement
+  readonly leaveOneAlone: Statement
   readonly heads: Statement
   readonly byId: Statement
   readonly buried: Statement
@@ -41,14 +41,14 @@ export function prepare(db: Connection): Statements {
   const text = (sql: string): Statement => db.prepare(sql)
   const rows = (sql: string): Statement => db.prepare(sql).raw()
   return {
-    begin: text('BEGIN IMMEDIATE'),
-    commit: text('COMMIT'),
-    rollback: text('ROLLBACK'),
     joinFree: text(JOIN_FREE),
+    joinOneFree: text(JOIN_ONE_FREE),
     renewFirst: text(RENEW_FIRST),
+    renewOneFirst: text(RENEW_ONE_FIRST),
     leaveAlone: text(LEAVE_ALONE),
+    leaveOneAlone: text(LEAVE_ONE_ALONE),
     heads: rows(HEADS),
-    byId: rows(`SELECT ${COLUMNS} FROM json_each(?1) j CROSS JOIN ${FROM} WHERE t.id = j.value`),
+    byId: rows(`SELECT ${COLUMNS} FROM json_each(?1) j CROSS JOIN ${FROM} WHERE t.id = j.value AND t.queued = 1`),
     buried: rows('SELECT t.id, t.until, t.clock FROM json_each(?1) j CROSS JOIN tombstones t ON t.id = j.value'),
     ofLine: rows(`SELECT ${COLUMNS} FROM ${FROM} WHERE t.line = ?1 AND t.ord > ?2 ORDER BY t.ord LIMIT ?3`),
     lastOrder: rows("SELECT seq FROM sqlite_sequence WHERE name = 'tickets'"),
@@ -68,31 +68,33 @@ export function prepare(db: Connection): Statements {
 }
 
 /**
- * The usual case in one statement: joins of lines that nobody stands in, alike but for id and line.
- * The orders are computed, so that they are known without reading them back. No line comes twice.
+ * Joins of lines that nobody stands in, alike but for id and line; no line comes twice.
+ * The orders are computed, so that they are known without reading them back.
  * Each item is the text 'ID LINE', since a nested array costs three times as much to take apart.
  */
 const JOIN_FREE = `
-INSERT INTO tickets (ord, id, line, weight, capacity, ttl, until, clock, joined, client)
-SELECT (SELECT seq FROM sqlite_sequence WHERE name = 'tickets') + 1 + j.key, j.id, j.line, ?5, ?6, ?7, ?2 + ?7, ?3, ?2, ?4
+INSERT INTO tickets (ord, id, line, weight, capacity, ttl, until, clock, joined, client, queued)
+SELECT (SELECT seq FROM sqlite_sequence WHERE name = 'tickets') + 1 + j.key, j.id, j.line, ?5, ?6, ?7, ?2 + ?7, ?3, ?2, ?4, 0
 FROM (SELECT key, substr(value, 1, instr(value, ' ') - 1) AS id, substr(value, instr(value, ' ') + 1) AS line FROM json_each(?1)) j
 WHERE NOT EXISTS (SELECT 1 FROM tickets t WHERE t.line = j.line) AND NOT EXISTS (SELECT 1 FROM tombstones t WHERE t.id = j.id)`
 
-/** What the next two ask of a ticket: named by an object of id by order, never handed over, and neither left nor lapsed. */
-const IN_ORDER =
-  't.ord = j.key AND t.id = j.value AND t.handle IS NULL AND t.left = 0 AND t.clock = ?3 AND t.until > ?2'
+const JOIN_ONE_FREE = `
+INSERT INTO tickets (id, line, weight, capacity, ttl, until, clock, joined, client, queued)
+SELECT ?1, ?8, ?5, ?6, ?7, ?2 + ?7, ?3, ?2, ?4, 0
+WHERE NOT EXISTS (SELECT 1 FROM tickets t WHERE t.line = ?8) AND NOT EXISTS (SELECT 1 FROM tombstones t WHERE t.id = ?1)`
 
-/** The usual renewal in one statement: of tickets that stand first in their line, so are granted. */
-const RENEW_FIRST = `
-UPDATE tickets SET until = ?2 + ?4, ttl = ?4 WHERE ord IN (
-  SELECT t.ord FROM json_each(?1) j CROSS JOIN tickets t ON ${IN_ORDER}
-    AND NOT EXISTS (SELECT 1 FROM tickets o WHERE o.line = t.line AND o.ord < t.ord))`
+/** What those that follow ask of a ticket besides its order and id: never handed over, and neither left nor lapsed. */
+const PLAIN = 't.handle IS NULL AND t.left = 0 AND t.clock = ?3 AND t.until > ?2'
+/** Several are named by an object of id by order. */
+const NAMED = `SELECT t.ord FROM json_each(?1) j CROSS JOIN tickets t ON t.ord = j.key AND t.id = j.value AND ${PLAIN}`
+const FIRST = 'NOT EXISTS (SELECT 1 FROM tickets o WHERE o.line = t.line AND o.ord < t.ord)'
+const ALONE = 'NOT EXISTS (SELECT 1 FROM tickets o WHERE o.line = t.line AND o.ord <> t.ord)'
 
-/** The usual release in one statement: of tickets that nobody waits behind, so there is nobody to tell. */
-const LEAVE_ALONE = `
-DELETE FROM tickets WHERE ord IN (
-  SELECT t.ord FROM json_each(?1) j CROSS JOIN tickets t ON ${IN_ORDER}
-    AND NOT EXISTS (SELECT 1 FROM tickets o WHERE o.line = t.line AND o.ord <> t.ord))`
+const RENEW_FIRST = `UPDATE tickets SET until = ?2 + ?4, ttl = ?4 WHERE ord IN (${NAMED} AND ${FIRST})`
+const RENEW_ONE_FIRST = `UPDATE tickets AS t SET until = ?2 + ?4, ttl = ?4 WHERE t.ord = ?1 AND t.id = ?5 AND ${PLAIN} AND ${FIRST}`
+
+const LEAVE_ALONE = `DELETE FROM tickets WHERE ord IN (${NAMED} AND ${ALONE})`
+const LEAVE_ONE_ALONE = `DELETE FROM tickets AS t WHERE t.ord = ?1 AND t.id = ?4 AND ${PLAIN} AND ${ALONE}`
 
 const HEADS = `
 SELECT ${COLUMNS} FROM json_each(?1) j CROSS JOIN ${FROM}
@@ -100,8 +102,8 @@ WHERE t.ord IN (SELECT ord FROM tickets WHERE line = j.value ORDER BY ord LIMIT 
 ORDER BY t.ord`
 
 const INSERT = `
-INSERT INTO tickets (ord, id, line, weight, capacity, ttl, until, clock, joined, client, processes, holder)
-SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, ?2, ?3, value->>7, value->>8, value->>9
+INSERT INTO tickets (ord, id, line, weight, capacity, ttl, until, clock, joined, client, processes, holder, queued)
+SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, ?2, ?3, value->>7, value->>8, value->>9, 1
 FROM json_each(?1)`
 
 const LEASE = `

@@ -42,17 +42,17 @@ export class Sweeper {
   async #sweep(thorough: boolean): Promise<void> {
     const { sql } = this.#file
     const doing = 'tidying up'
-    const rows = (await this.#file.attempt(doing, () => sql.page.all([this.#cursor, PAGE]))) as Row[]
+    const rows = (await this.#file.transaction(doing, () => sql.page.all([this.#cursor, PAGE]))) as Row[]
     this.#cursor = rows.length < PAGE ? 0 : rows.at(-1)![0]
     const time = now()
     const lapsed = rows.filter(([, , , clock, until]) => clock !== CLOCK || until <= time)
-    await this.#file.attempt(doing, () => sql.unbury.run([CLOCK, time]))
+    await this.#file.transaction(doing, () => sql.unbury.run([CLOCK, time]))
     if (thorough) await this.#sweepClients()
     if (lapsed.length === 0) return
     const mail = await this.#file.transaction(doing, () => {
       const ledger = new Ledger(sql, NOBODY)
       ledger.read(lapsed.map(([, , line]) => line))
-      ledger.readTickets(lapsed.map(([, id]) => id))
+      ledger.readTickets(lapsed.map(([, id, line]) => ({ id, line })))
       ledger.settle(new Set())
       ledger.write()
       return ledger.mail
@@ -63,10 +63,10 @@ export class Sweeper {
   // One of another boot may be alive, on another kernel. Without its row it is only woken later and shown without a name.
   async #sweepClients(): Promise<void> {
     const { sql } = this.#file
-    const clients = (await this.#file.attempt('tidying up', () => sql.clients.all([]))) as [number, string][]
+    const clients = (await this.#file.transaction('tidying up', () => sql.clients.all([]))) as [number, string][]
     for (const [key, inbox] of clients) {
       if (ofThisBoot(inbox) && !gone(processOf(inbox))) continue
-      await this.#file.attempt('tidying up', () => sql.forget.run([key]))
+      await this.#file.transaction('tidying up', () => sql.forget.run([key]))
     }
   }
 }

@@ -39,7 +39,8 @@ export class Connection {
   readonly #parser = new ReplyParser()
   readonly #waiting: Waiting[] = []
   #broken: BackendError | undefined
-  #corked = false
+  #maxItemBytes = 1_048_576
+  #outbox = ''
 
   private constructor(socket: Socket, address: string, timeoutMs: number) {
     this.#socket = socket
@@ -59,6 +60,7 @@ export class Connection {
     try {
       if (settings.username !== undefined) await connection.#authenticate(settings.username, settings.password ?? '')
       await connection.#checkVersion()
+      await connection.#readLimit()
     } catch (error) {
       connection.close()
       throw error
@@ -68,6 +70,11 @@ export class Connection {
 
   get isOpen(): boolean {
     return this.#broken === undefined
+  }
+
+  /** The most that key, value and their header may have together (`memcached -I`). */
+  get maxItemBytes(): number {
+    return this.#maxItemBytes
   }
 
   /**
@@ -91,10 +98,9 @@ export class Connection {
   #send(text: string, left: number): Promise<Reply[]> {
     if (this.#broken !== undefined) return Promise.reject(this.#broken)
     return new Promise((resolve, reject) => {
-      // A reply that is late leaves the later ones late as well: there is no way on but a new connection.
-      const timer = setTimeout(() => this.#break(`did not answer within ${this.#timeoutMs} ms`), this.#timeoutMs)
+      const timer = setTimeout(() => setImmediate(() => this.#tooLate(waiting)), this.#timeoutMs)
       timer.unref()
-      this.#waiting.push({
+      const waiting: Waiting = {
         left,
         replies: [],
         resolve: (replies) => {
@@ -105,22 +111,29 @@ export class Connection {
           clearTimeout(timer)
           reject(error)
         },
-      })
+      }
+      this.#waiting.push(waiting)
       this.#write(text)
     })
   }
 
+  /**
+   * A reply that is late leaves the later ones late as well: there is no way on but a new connection. Asked one
+   * turn after the timer, because a busy event loop runs its timers before it reads what has long arrived.
+   */
+  #tooLate(waiting: Waiting): void {
+    if (this.#waiting.includes(waiting)) this.#break(`did not answer within ${this.#timeoutMs} ms`)
+  }
+
   /** What is sent in one turn of the event loop travels together. */
   #write(text: string): void {
-    if (!this.#corked) {
-      this.#corked = true
-      this.#socket.cork()
-      process.nextTick(() => {
-        this.#corked = false
-        this.#socket.uncork()
-      })
-    }
-    this.#socket.write(text)
+    if (this.#outbox === '') process.nextTick(() => this.#flush())
+    this.#outbox += text
+  }
+
+  #flush(): void {
+    this.#socket.write(this.#outbox)
+    this.#outbox = ''
   }
 
   #take(bytes: Buffer): void {
@@ -183,6 +196,12 @@ export class Connection {
     if (major > 1 || (major === 1 && minor >= 6)) return
     const message = `The server at ${this.#address} is not memcached ${OLDEST} or newer (it says '${version}'). Its meta commands are needed: upgrade it.`
     throw new BackendError(message, { retryable: false })
+  }
+
+  async #readLimit(): Promise<void> {
+    for (const { words } of await this.list('stats settings')) {
+      if (words[0] === 'item_size_max') this.#maxItemBytes = Number(words[1])
+    }
   }
 }
 
