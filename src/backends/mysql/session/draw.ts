@@ -4,7 +4,7 @@ import type { Tables } from '../tables.js'
 import type { Session } from './session.js'
 
 /** The floor is raised by this much, before what is left of it falls below half. */
-const STEP = 1_000_000n
+const STEP = 10_000n
 
 /**
  * Where fences come from: a number drawn while the lock is held, so larger than any that a holder before us drew.
