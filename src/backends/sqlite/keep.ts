@@ -1,4 +1,4 @@
-import type { LeaveRequest, RenewRequest } from '../../core/backend.js'
+import type { LeaveRequest, RenewRequest, TicketRef } from '../../core/backend.js'
 import { lineText } from '../../core/line.js'
 import { type Card, holderText, processesOf } from './holder.js'
 import type { Outcome } from './join.js'
@@ -6,14 +6,13 @@ import type { Ledger } from './ledger.js'
 
 /** Keeps every ticket alive that still stands and is spoken for by its handle. */
 export function renewAll(requests: readonly RenewRequest[], ledger: Ledger, card: Card): Outcome[] {
-  ledger.read(requests.map((request) => lineText(request.line)))
-  ledger.readTickets(requests.map((request) => request.id))
+  read(requests, ledger)
   return requests.map((request) => renewOne(request, ledger, card))
 }
 
 function renewOne(request: RenewRequest, ledger: Ledger, card: Card): Outcome {
-  const ticket = ledger.find(request.id)
-  if (ticket === undefined || ticket.left || ticket.line !== lineText(request.line)) return { state: 'gone' }
+  const ticket = ledger.find(lineText(request.line), request.id)
+  if (ticket === undefined || ticket.left) return { state: 'gone' }
   // A repeated swap finds the new handle: it was done, only the answer was lost.
   if (ticket.handle !== request.handle && ticket.handle !== request.nextHandle) return { state: 'gone' }
   const line = ledger.line(ticket.line)
@@ -30,15 +29,14 @@ function renewOne(request: RenewRequest, ledger: Ledger, card: Card): Outcome {
 
 /** Lets every ticket go. True where it stood. */
 export function leaveAll(requests: readonly LeaveRequest[], ledger: Ledger): boolean[] {
-  ledger.read(requests.map((request) => lineText(request.line)))
-  ledger.readTickets(requests.map((request) => request.id))
+  read(requests, ledger)
   return requests.map((request) => leaveOne(request, ledger))
 }
 
 function leaveOne(request: LeaveRequest, ledger: Ledger): boolean {
   if (request.tombstoneMs > 0) ledger.bury(request.id, request.tombstoneMs)
-  const ticket = ledger.find(request.id)
-  if (ticket === undefined || ticket.line !== lineText(request.line)) return false
+  const ticket = ledger.find(lineText(request.line), request.id)
+  if (ticket === undefined) return false
   if (request.handle === undefined) {
     ledger.evict(ticket)
     return true
@@ -52,4 +50,10 @@ function leaveOne(request: LeaveRequest, ledger: Ledger): boolean {
     ledger.drop(ticket)
   }
   return true
+}
+
+function read(requests: readonly Pick<TicketRef, 'line' | 'id'>[], ledger: Ledger): void {
+  const tickets = requests.map((request) => ({ id: request.id, line: lineText(request.line) }))
+  ledger.read(tickets.map(({ line }) => line))
+  ledger.readTickets(tickets)
 }

@@ -43,17 +43,18 @@ export class Ledger {
     for (const text of texts) this.line(text).headWasRead()
   }
 
-  /** Reads those of these tickets that do not stand at the head of a line. */
-  readTickets(ids: Iterable<string>): void {
-    const missing = [...ids].filter((id) => !this.#tickets.has(id))
+  /** Reads those of these tickets that do not stand at the head of their line, which was read. */
+  readTickets(tickets: readonly { readonly line: string; readonly id: string }[]): void {
+    const missing = tickets.filter((one) => !this.#tickets.has(nameOf(one))).map(({ id }) => id)
     if (missing.length === 0) return
     for (const row of this.#sql.byId.all([JSON.stringify(missing)]) as unknown[][]) this.meet(readTicket(row))
   }
 
   /** Reads what a join must know besides: which ids are buried, and the last order given. */
-  readForJoin(ids: readonly string[]): void {
-    this.readTickets(ids)
-    for (const [id, until, clock] of this.#sql.buried.all([JSON.stringify(ids)]) as [string, number, string][]) {
+  readForJoin(tickets: readonly { readonly line: string; readonly id: string }[]): void {
+    this.readTickets(tickets)
+    const ids = JSON.stringify(tickets.map(({ id }) => id))
+    for (const [id, until, clock] of this.#sql.buried.all([ids]) as [string, number, string][]) {
       if (clock !== CLOCK || until > this.now) this.#buried.add(id)
     }
     this.#lastOrder = Number((this.#sql.lastOrder.get([]) as unknown[])[0])
@@ -65,9 +66,9 @@ export class Ledger {
     return line
   }
 
-  /** The ticket with that id, if it stands. */
-  find(id: string): Ticket | undefined {
-    const ticket = this.#tickets.get(id)
+  /** The ticket with that id, if it stands in that line. */
+  find(line: string, id: string): Ticket | undefined {
+    const ticket = this.#tickets.get(nameOf({ line, id }))
     return ticket === undefined || this.#drops.has(ticket) ? undefined : ticket
   }
 
@@ -77,9 +78,10 @@ export class Ledger {
 
   /** Takes in a ticket that was read, once; the one already known is returned. A lapsed one is dropped. */
   meet(ticket: Ticket): Ticket {
-    const known = this.#tickets.get(ticket.id)
+    const name = nameOf(ticket)
+    const known = this.#tickets.get(name)
     if (known !== undefined) return known
-    this.#tickets.set(ticket.id, ticket)
+    this.#tickets.set(name, ticket)
     // Another boot's clock says nothing here: from the first time it is seen, it gets one ttl on ours.
     if (ticket.clock !== CLOCK) this.lease(ticket, ticket.ttl)
     else if (ticket.until <= this.now) this.drop(ticket)
@@ -117,7 +119,7 @@ export class Ledger {
   }
 
   insert(ticket: Ticket): void {
-    this.#tickets.set(ticket.id, ticket)
+    this.#tickets.set(nameOf(ticket), ticket)
     this.#inserts.add(ticket)
   }
 
@@ -221,4 +223,8 @@ export class Ledger {
     })
     this.#sql.insert.run([JSON.stringify(rows), CLOCK, this.now])
   }
+}
+
+function nameOf({ line, id }: { readonly line: string; readonly id: string }): string {
+  return `${id} ${line}`
 }

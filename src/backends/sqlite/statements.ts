@@ -48,7 +48,7 @@ export function prepare(db: Connection): Statements {
     leaveAlone: text(LEAVE_ALONE),
     leaveOneAlone: text(LEAVE_ONE_ALONE),
     heads: rows(HEADS),
-    byId: rows(`SELECT ${COLUMNS} FROM json_each(?1) j CROSS JOIN ${FROM} WHERE t.id = j.value`),
+    byId: rows(`SELECT ${COLUMNS} FROM json_each(?1) j CROSS JOIN ${FROM} WHERE t.id = j.value AND t.queued = 1`),
     buried: rows('SELECT t.id, t.until, t.clock FROM json_each(?1) j CROSS JOIN tombstones t ON t.id = j.value'),
     ofLine: rows(`SELECT ${COLUMNS} FROM ${FROM} WHERE t.line = ?1 AND t.ord > ?2 ORDER BY t.ord LIMIT ?3`),
     lastOrder: rows("SELECT seq FROM sqlite_sequence WHERE name = 'tickets'"),
@@ -73,14 +73,14 @@ export function prepare(db: Connection): Statements {
  * Each item is the text 'ID LINE', since a nested array costs three times as much to take apart.
  */
 const JOIN_FREE = `
-INSERT INTO tickets (ord, id, line, weight, capacity, ttl, until, clock, joined, client)
-SELECT (SELECT seq FROM sqlite_sequence WHERE name = 'tickets') + 1 + j.key, j.id, j.line, ?5, ?6, ?7, ?2 + ?7, ?3, ?2, ?4
+INSERT INTO tickets (ord, id, line, weight, capacity, ttl, until, clock, joined, client, queued)
+SELECT (SELECT seq FROM sqlite_sequence WHERE name = 'tickets') + 1 + j.key, j.id, j.line, ?5, ?6, ?7, ?2 + ?7, ?3, ?2, ?4, 0
 FROM (SELECT key, substr(value, 1, instr(value, ' ') - 1) AS id, substr(value, instr(value, ' ') + 1) AS line FROM json_each(?1)) j
 WHERE NOT EXISTS (SELECT 1 FROM tickets t WHERE t.line = j.line) AND NOT EXISTS (SELECT 1 FROM tombstones t WHERE t.id = j.id)`
 
 const JOIN_ONE_FREE = `
-INSERT INTO tickets (id, line, weight, capacity, ttl, until, clock, joined, client)
-SELECT ?1, ?8, ?5, ?6, ?7, ?2 + ?7, ?3, ?2, ?4
+INSERT INTO tickets (id, line, weight, capacity, ttl, until, clock, joined, client, queued)
+SELECT ?1, ?8, ?5, ?6, ?7, ?2 + ?7, ?3, ?2, ?4, 0
 WHERE NOT EXISTS (SELECT 1 FROM tickets t WHERE t.line = ?8) AND NOT EXISTS (SELECT 1 FROM tombstones t WHERE t.id = ?1)`
 
 /** What those that follow ask of a ticket besides its order and id: never handed over, and neither left nor lapsed. */
@@ -102,8 +102,8 @@ WHERE t.ord IN (SELECT ord FROM tickets WHERE line = j.value ORDER BY ord LIMIT 
 ORDER BY t.ord`
 
 const INSERT = `
-INSERT INTO tickets (ord, id, line, weight, capacity, ttl, until, clock, joined, client, processes, holder)
-SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, ?2, ?3, value->>7, value->>8, value->>9
+INSERT INTO tickets (ord, id, line, weight, capacity, ttl, until, clock, joined, client, processes, holder, queued)
+SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, ?2, ?3, value->>7, value->>8, value->>9, 1
 FROM json_each(?1)`
 
 const LEASE = `
