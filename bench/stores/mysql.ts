@@ -70,7 +70,7 @@ interface Verrou {
   }
 }
 interface VerrouKysely {
-  kyselyStore(config: object): object
+  kyselyStore: (config: object) => object
 }
 interface KyselyModule {
   Kysely: new (config: object) => { destroy(): Promise<void> }

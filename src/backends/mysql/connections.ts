@@ -126,7 +126,8 @@ export class Connections {
     try {
       const lent = await this.#lender.lend()
       if (this.#closed) {
-        lent.own ? lent.destroy() : lent.giveBack()
+        if (lent.own) lent.destroy()
+        else lent.giveBack()
         throw closedError()
       }
       if (lent.own) await this.#setUp(lent)
