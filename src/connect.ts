@@ -26,7 +26,7 @@ const OPENERS: Record<string, () => Promise<Opener>> = {
   'rediss:': () => import('./connect/redis.js'),
   'redis+sentinel:': () => import('./connect/redis.js'),
   'redis+cluster:': () => import('./connect/redis.js'),
-  'redlock:': () => import('./connect/redlock.js'),
+  'redlock:': () => import('./connect/quorum.js'),
   'etcd:': () => import('./connect/etcd.js'),
   'mysql:': () => import('./connect/mysql.js'),
   'mariadb:': () => import('./connect/mysql.js'),

@@ -101,7 +101,7 @@ function verrou(name: string, retry: object): Contender {
     role: 'peer',
     open: async (url) => {
       const { Verrou } = await importPeer<{ Verrou: new (options: object) => Verrou }>('@verrou/core')
-      const { redisStore } = await importPeer<{ redisStore(o: object): object }>('@verrou/core/drivers/redis')
+      const { redisStore } = await importPeer<{ redisStore: (o: object) => object }>('@verrou/core/drivers/redis')
       const connection = await ioredis(url)
       const locks = new Verrou({ default: 'redis', stores: { redis: { driver: redisStore({ connection }), retry } } })
       return {
@@ -117,7 +117,7 @@ function verrou(name: string, retry: object): Contender {
 }
 
 interface Universal {
-  createLock(options: object): { acquire(): Promise<object>; release(handle: object): Promise<boolean> }
+  createLock: (options: object) => { acquire(): Promise<object>; release(handle: object): Promise<boolean> }
   IoredisAdapter: new (client: Client) => object
 }
 

@@ -38,7 +38,7 @@ export function leaveItem({ line, id, handle, keepMs, tombstoneMs }: LeaveReques
 }
 
 export function standing(answer: string, lease: { ttlMs: number; waitTtlMs: number }, doing: string): Standing {
-  switch (answer[0]) {
+  switch (answer.charAt(0)) {
     case 'g':
       return { state: 'granted', order: BigInt(answer.slice(1)), ttlMs: Math.ceil(lease.ttlMs) }
     case 'w': {

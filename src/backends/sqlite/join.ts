@@ -3,10 +3,10 @@ import { lineText } from '../../core/line.js'
 import { type Card, holderText, processesOf, readHolder } from './holder.js'
 import type { Ledger } from './ledger.js'
 import { CLOCK } from './process.js'
-import type { Ticket } from './ticket.js'
+import type { Place, Ticket } from './ticket.js'
 
 /** What became of one request: a ticket that stands, or an answer that needs no more. */
-export type Outcome = Ticket | Standing
+export type Outcome = Place | Standing
 
 /** Stands in line for every request; a group is granted as a whole, or none of it stands. */
 export function joinAll(requests: readonly JoinRequest[], ledger: Ledger, card: Card): Outcome[] {

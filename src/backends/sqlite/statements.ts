@@ -25,6 +25,7 @@ export interface Statements {
   readonly lastOrder: Statement
   readonly insert: Statement
   readonly lease: Statement
+  readonly touch: Statement
   readonly change: Statement
   readonly drop: Statement
   readonly bury: Statement
@@ -54,6 +55,7 @@ export function prepare(db: Connection): Statements {
     lastOrder: rows("SELECT seq FROM sqlite_sequence WHERE name = 'tickets'"),
     insert: text(INSERT),
     lease: text(LEASE),
+    touch: rows(TOUCH),
     change: text('UPDATE tickets SET left = ?2, handle = ?3, client = ?4, processes = ?5, holder = ?6 WHERE ord = ?1'),
     drop: text('DELETE FROM tickets WHERE ord IN (SELECT value FROM json_each(?1))'),
     bury: text('INSERT OR REPLACE INTO tombstones (id, ttl, until, clock) VALUES (?1, ?2, ?3, ?4)'),
@@ -109,6 +111,12 @@ FROM json_each(?1)`
 const LEASE = `
 UPDATE tickets SET ttl = j.value->>1, until = j.value->>2, clock = ?2
 FROM json_each(?1) j WHERE tickets.ord = j.value->>0`
+
+/** Renews tickets that are known to wait, without reading them: in a long line, nearly all renewals are of these. */
+const TOUCH = `
+UPDATE tickets AS t SET until = ?2 + ?4, ttl = ?4
+WHERE t.id IN (SELECT value FROM json_each(?1)) AND t.queued = 1 AND ${PLAIN}
+RETURNING ord, id, line`
 
 /** How many tickets of a line stand between two orders: each of an item's own line, from, to. */
 const BETWEEN = `

@@ -11,7 +11,7 @@ const hostsOf = (url: string): string[] => /^redlock:\/\/([^?]*)/.exec(url)![1]!
 const nodes = async (url: string) => await Promise.all(hostsOf(url).map((host) => ioredis(`redis://${host}`)))
 
 const store: StoreBench = {
-  name: 'redlock',
+  name: 'quorum',
   start: async () => {
     const servers = await Promise.all(Array.from({ length: 5 }, () => startRedis()))
     await new Promise((resolve) => setTimeout(resolve, (MAX_TTL_S + 2) * 1_000))
