@@ -5,10 +5,9 @@ import { join } from 'node:path'
 import type { Case, Context } from '../case.js'
 import { eventually, within } from '../wait.js'
 
-async function inLine({ connect, name }: Context, count: number): Promise<() => Promise<void>> {
+async function inLine({ connect, name, stand }: Context, count: number): Promise<() => Promise<void>> {
   const locks = await connect()
-  return async () =>
-    await eventually(`${count} stand in line`, async () => (await locks.view(name()))[0]?.tickets.length === count)
+  return async () => await stand(locks, name(), count)
 }
 
 /** Real processes: killed, stopped, stalled, started again. */
@@ -37,7 +36,6 @@ export const processes: readonly Case[] = [
   },
   {
     name: 'kill -9 of a holder: the next is served once the lease has run out',
-    requires: { order: 'fifo' },
     processes: true,
     run: async (context) => {
       const { taker, name, ttlMs } = context
@@ -53,7 +51,6 @@ export const processes: readonly Case[] = [
   },
   {
     name: 'kill -9 of a waiter in the middle of the line: those behind it are served',
-    requires: { order: 'fifo' },
     processes: true,
     run: async (context) => {
       const { taker, name, ttlMs } = context
@@ -73,7 +70,6 @@ export const processes: readonly Case[] = [
   },
   {
     name: 'kill -9 of the process that was just granted: the next is served',
-    requires: { order: 'fifo' },
     processes: true,
     run: async (context) => {
       const { taker, name, ttlMs } = context
