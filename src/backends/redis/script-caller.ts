@@ -1,0 +1,135 @@
+import type { BackendError } from '../../core/errors.js'
+import type { LineKey } from '../../core/line.js'
+import { failure } from './failure.js'
+import type { Keys, LineKeys } from './keys.js'
+import type { Script } from './scripts.js'
+import type { Wire } from './wire.js'
+
+export interface ScriptCall<Request> {
+  readonly script: Script
+  /** For messages: 'join a line'. */
+  readonly doing: string
+  readonly wire: Wire
+  /** So many replicas must have what was written; answers of calls that they do not have start with '?'. */
+  readonly replicas: number
+  readonly replicaTimeoutMs: number
+  /** An argument before those of the items. */
+  readonly first?: string
+  /** What a request may cost, as a multiple of renewing a mutex that is held; 0: must stay with the one before. */
+  cost(request: Request): number
+  /** The argument of one request, which may lean on the one before it. */
+  item(request: Request, before: Request | undefined): string
+}
+
+/** So much may be done in one script: some 4 µs each. */
+const MOST_WORK = 256
+
+interface Part {
+  readonly places: number[]
+  readonly keys: LineKeys[]
+  cost: number
+}
+
+/** Calls the line scripts: one call for all items, on a Cluster one for each slot. */
+export class ScriptCaller {
+  readonly #keys: Keys
+  /** Lines in which one script found more to grant than one script may. */
+  readonly #unfinished: (lines: LineKey[]) => void
+
+  constructor(keys: Keys, unfinished: (lines: LineKey[]) => void) {
+    this.#keys = keys
+    this.#unfinished = unfinished
+  }
+
+  /** One answer for each request, in order. Rejects when the call failed as a whole. */
+  async run<Request extends { readonly line: LineKey }>(
+    requests: readonly Request[],
+    call: ScriptCall<Request>,
+  ): Promise<(string | BackendError)[]> {
+    const parts = this.#parts(requests, call)
+    if (parts.length === 1) return await this.#one(requests, parts[0]!.keys, call)
+    // One part that fails (a slot that cannot be reached) leaves the others answered.
+    const answers: (string | BackendError)[] = []
+    await Promise.all(
+      parts.map(async ({ places, keys }) => {
+        try {
+          const some = await this.#one(
+            places.map((place) => requests[place]!),
+            keys,
+            call,
+          )
+          for (const [i, place] of places.entries()) answers[place] = some[i]!
+        } catch (error) {
+          for (const place of places) answers[place] = failure(error, call.doing)
+        }
+      }),
+    )
+    return answers
+  }
+
+  // By slot, and each slot's so that one script stays within about a millisecond; they are sent one behind the other.
+  #parts<Request extends { readonly line: LineKey }>(requests: readonly Request[], call: ScriptCall<Request>): Part[] {
+    const parts: Part[] = []
+    const open = new Map<number, Part>()
+    for (const [place, request] of requests.entries()) {
+      const keys = this.#keys.of(request.line)
+      let part = open.get(keys.slot)
+      const cost = call.cost(request)
+      const stays = cost === 0
+      if (part === undefined || (!stays && part.cost + cost > MOST_WORK)) {
+        part = { places: [], keys: [], cost: 0 }
+        open.set(keys.slot, part)
+        parts.push(part)
+      }
+      part.places.push(place)
+      part.keys.push(keys)
+      part.cost += cost
+    }
+    return parts
+  }
+
+  async #one<Request extends { readonly line: LineKey }>(
+    requests: readonly Request[],
+    keys: readonly LineKeys[],
+    call: ScriptCall<Request>,
+  ): Promise<string[]> {
+    const first = keys[0]!
+    const command = ['EVALSHA', call.script.sha, String(1 + 4 * keys.length), this.#keys.last(first.slot)]
+    for (const { main, order, lease, tickets } of keys) command.push(main, order, lease, tickets)
+    if (call.first !== undefined) command.push(call.first)
+    for (let i = 0; i < requests.length; i += 1) command.push(call.item(requests[i]!, requests[i - 1]))
+    const [reply, copied] = await this.#evaluate(call, command, first.main)
+    if (typeof reply === 'string') return [copied ? reply : `?${reply}`]
+    const answers = reply as string[]
+    if (answers.length > requests.length) {
+      const items = answers.pop()!.split(' ').map(Number)
+      this.#unfinished(items.map((item) => requests[item - 1]!.line))
+    }
+    return copied ? answers : answers.map((answer) => `?${answer}`)
+  }
+
+  async #evaluate<Request>(call: ScriptCall<Request>, command: string[], key: string): Promise<[unknown, boolean]> {
+    try {
+      return await send(call, command, key)
+    } catch (error) {
+      if (!isNoScript(error)) throw failure(error, call.doing)
+    }
+    // The server was restarted, or its scripts were flushed: the text loads it again.
+    try {
+      return await send(call, ['EVAL', call.script.text, ...command.slice(2)], key)
+    } catch (error) {
+      throw failure(error, call.doing)
+    }
+  }
+}
+
+async function send<Request>(call: ScriptCall<Request>, command: string[], key: string): Promise<[unknown, boolean]> {
+  const { wire, replicas, replicaTimeoutMs } = call
+  if (replicas === 0) return [await wire.send(command, key), true]
+  const [reply, acknowledged] = await wire.sendAndWait(command, key, replicas, replicaTimeoutMs)
+  return [reply, acknowledged >= replicas]
+}
+
+export function isNoScript(error: unknown): boolean {
+  return error instanceof Error && error.message.includes('NOSCRIPT')
+}
