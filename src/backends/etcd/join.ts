@@ -93,14 +93,15 @@ async function joinWave(
 ): Promise<void> {
   const { standings } = call
   const items = await prepare(store, requests, standings, lean)
-  const [steps, beats] = await Promise.all([
-    runSteps(
-      store,
-      items.map((item) => joinStep(store, item)),
-    ),
+  // The keep-alives first: an answer to a call that was sent before them would not vouch for them.
+  const [beats, steps] = await Promise.all([
     beat(
       store,
       items.flatMap(({ hold, wait }) => (wait === undefined ? [hold] : [hold, wait])),
+    ),
+    runSteps(
+      store,
+      items.map((item) => joinStep(store, item)),
     ),
   ])
   const stale: Joining[] = []
