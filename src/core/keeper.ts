@@ -181,7 +181,8 @@ export class Keeper {
     this.forget(place)
     publish('lost', () => ({ ...this.#desk.describe(place), error: place.lostBecause }))
     // A session may live on where the hold's own time is over (maxHold, renew: false, a long outage): what it keeps must go.
-    if (this.#desk.backend.guarantees.lease === 'session') this.#desk.leaveInBackground(place)
+    // (When the client is closed, `letGo` tells the store itself, with what is left of the minHold.)
+    if (reason === undefined && this.#desk.backend.guarantees.lease === 'session') this.#desk.leaveInBackground(place)
     place.tellLost()
   }
 

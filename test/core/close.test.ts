@@ -5,13 +5,15 @@ import { troubled } from './troubled.js'
 const never = (): Promise<never> => new Promise(() => {})
 
 test('close keeps what is left of a minHold: in the store, where that can', async () => {
-  const { locks, at, view, time } = troubled()
-  await locks.lock('x').acquire({ minHold: '20s' })
-  await locks.close()
-  expect((await view('x'))[0]?.tickets[0]?.left).toBe(true)
-  await at(21_000)
-  expect(await view('x')).toEqual([])
-  expect(time.pending).toBe(0)
+  for (const lease of ['ticket', 'session'] as const) {
+    const { locks, at, view, time } = troubled({ guarantees: { lease } })
+    await locks.lock('x').acquire({ minHold: '20s' })
+    await locks.close()
+    expect((await view('x'))[0]?.tickets[0]?.left).toBe(true)
+    await at(21_000)
+    expect(await view('x')).toEqual([])
+    expect(time.pending).toBe(0)
+  }
 })
 
 test('close waits for a minHold that only the process can keep, released or not', async () => {
