@@ -52,7 +52,6 @@ export class ZooKeeperBackend implements Backend {
   readonly name: string = 'zookeeper'
   readonly guarantees: Guarantees = GUARANTEES
   readonly maxBatch: number = 256
-  readonly pipelined: boolean = true
   readonly #parts: ZooKeeperParts
   readonly #client: ZooKeeperClient
   readonly #online: Online
