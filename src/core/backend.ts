@@ -14,11 +14,6 @@ export interface Backend {
   readonly guarantees: Guarantees
   /** The most items core puts into one call, so that one call's work on the store is bounded. */
   readonly maxBatch: number
-  /**
-   * True: calls travel side by side on one pipelined connection, and gathering what arrives meanwhile would only
-   * make it wait. Left out: core gathers while a call is under way.
-   */
-  readonly pipelined?: boolean
 
   /**
    * Connects, makes what must exist, and starts to report. Called before anything else, and again if it rejected.

@@ -17,16 +17,12 @@ export interface BatcherOptions<In, Out> {
   readonly timeoutMs: number
   /** What is said when a call is given up. */
   readonly describe: string
-  /** Sends at once although calls are under way (see `Backend.pipelined`). */
-  readonly pipelined?: boolean
 }
 
 /** A call this old no longer holds up what arrived after it: one stalled name must not stall the rest. */
 const STALL_MS = 50
 /** Beyond this many calls under way the store is not slow but gone, and more calls would not help. */
 const MOST_UNDER_WAY = 8
-/** The same where calls travel side by side. */
-const MOST_PIPELINED = 64
 
 /** A microtask by way of a settled promise costs a fraction of `queueMicrotask`. */
 const SETTLED = Promise.resolve()
@@ -93,9 +89,8 @@ export class Batcher<In, Out> {
   #flush(): void {
     if (this.#queue.length === 0) return
     const now = this.#options.clock.now()
-    const pipelined = this.#options.pipelined === true
-    if (this.#underWay.size >= (pipelined ? MOST_PIPELINED : MOST_UNDER_WAY)) return
-    for (const call of pipelined ? [] : this.#underWay) {
+    if (this.#underWay.size >= MOST_UNDER_WAY) return
+    for (const call of this.#underWay) {
       if (now - call.sentAt < STALL_MS) return this.#patrolAt(call.sentAt + STALL_MS, now)
     }
     this.#send(this.#take(), now)
