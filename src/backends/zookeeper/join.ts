@@ -197,7 +197,11 @@ export class Joins {
     }
     await listed.get(line)
     // Nobody was expected to come between, but somebody did.
-    while (ticket.state === 'standing') await this.#listOnce(line)
+    for (let tries = 1; ticket.state === 'standing'; tries += 1) {
+      if (tries > MOST_TRIES) throw new ZooKeeperError(CODE.connectionLoss, line.path)
+      // As it is known now: a session that ended meanwhile has taken the old knowledge with it.
+      await this.#listOnce(this.#parts.tickets.line(request.line, line.path))
+    }
     return this.#parts.tickets.standing(ticket, calledAt)
   }
 
