@@ -159,9 +159,10 @@ describe('the line on the servers', () => {
 
   test('a parent that somebody removes under our feet is made again', async () => {
     const backend = await open()
-    let done = false
+    const done = new AbortController()
     const remover = (async () => {
-      while (!done) await found<true>((reply) => raw.delete('/test/mutex/contested', reply)).catch(() => undefined)
+      while (!done.signal.aborted)
+        await found<true>((reply) => raw.delete('/test/mutex/contested', reply)).catch(() => undefined)
     })()
     try {
       for (let i = 0; i < 200; i += 1) {
@@ -170,7 +171,7 @@ describe('the line on the servers', () => {
         expect(await backend.leave([{ ...one, handle: one.id, keepMs: 0, tombstoneMs: 0 }])).toEqual([true])
       }
     } finally {
-      done = true
+      done.abort()
       await remover
     }
   })
