@@ -98,11 +98,7 @@ export const processes: readonly Case[] = [
       const [paused, next] = await Promise.all([taker(), taker()])
       const first = await paused.ask('acquire', { key: 'k', name: name(), options: { ttl: ttlMs } })
       paused.signal('SIGSTOP')
-      const second = await within(
-        'the next is served',
-        next.ask('acquire', { key: 'k', name: name(), options: { ttl: ttlMs } }),
-        40_000,
-      )
+      const second = await within('the next is served', next.ask('acquire', { key: 'k', name: name() }), 40_000)
       paused.signal('SIGCONT')
       const { state, asserts } = await paused.ask('state', { key: 'k' })
       assert.equal(state, 'lost')
