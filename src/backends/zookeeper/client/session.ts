@@ -112,8 +112,15 @@ export class Session {
     return this.#hosts.length
   }
 
+  /** Begins to connect; after `close`, with a new session. */
   start(): void {
-    if (this.#state === 'idle') this.#dial()
+    if (this.#state !== 'idle' && this.#state !== 'closed') return
+    this.#closing = false
+    this.#id = 0n
+    this.#password = NO_PASSWORD
+    this.#dials = 0
+    this.#lastError = undefined
+    this.#dial()
   }
 
   /** Sends a request; `done` is called exactly once, in the order of the requests. `led`: the leader takes part. */
