@@ -12,6 +12,11 @@ interface Opener {
 /** The stores by the scheme of their URL. */
 const OPENERS: Record<string, () => Promise<Opener>> = {
   'memory:': () => import('./connect/memory.js'),
+  'redis:': () => import('./connect/redis.js'),
+  'rediss:': () => import('./connect/redis.js'),
+  'redis+sentinel:': () => import('./connect/redis.js'),
+  'redis+cluster:': () => import('./connect/redis.js'),
+  'redlock:': () => import('./connect/redlock.js'),
   'sqlite:': () => import('./connect/sqlite.js'),
   'memcached:': () => import('./connect/memcached.js'),
   'memcacheds:': () => import('./connect/memcached.js'),
