@@ -20,6 +20,7 @@ const OPENERS: Record<string, () => Promise<Opener>> = {
   'sqlite:': () => import('./connect/sqlite.js'),
   'memcached:': () => import('./connect/memcached.js'),
   'memcacheds:': () => import('./connect/memcached.js'),
+  'zookeeper:': () => import('./connect/zookeeper.js'),
 }
 
 /**
