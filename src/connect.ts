@@ -17,6 +17,7 @@ const OPENERS: Record<string, () => Promise<Opener>> = {
   'redis+sentinel:': () => import('./connect/redis.js'),
   'redis+cluster:': () => import('./connect/redis.js'),
   'redlock:': () => import('./connect/redlock.js'),
+  'etcd:': () => import('./connect/etcd.js'),
   'sqlite:': () => import('./connect/sqlite.js'),
   'memcached:': () => import('./connect/memcached.js'),
   'memcacheds:': () => import('./connect/memcached.js'),
