@@ -7,6 +7,14 @@ import { Holdfast, type HoldfastOptions } from './core/holdfast.js'
 /** Makes a backend from a URL. One file a store; the optional client libraries are imported there and nowhere else. */
 interface Opener {
   open(url: StoreUrl): Promise<Backend> | Backend
+  /** Stores that keep tables: what must be there, as text and as a deed. */
+  migration?(url: StoreUrl): Promise<Migration>
+}
+
+/** What a store must have before it can be used. */
+export interface Migration {
+  print(): string
+  run(): Promise<void>
 }
 
 /** The stores by the scheme of their URL. */
@@ -18,6 +26,8 @@ const OPENERS: Record<string, () => Promise<Opener>> = {
   'redis+cluster:': () => import('./connect/redis.js'),
   'redlock:': () => import('./connect/redlock.js'),
   'etcd:': () => import('./connect/etcd.js'),
+  'postgres:': () => import('./connect/postgres.js'),
+  'postgresql:': () => import('./connect/postgres.js'),
   'sqlite:': () => import('./connect/sqlite.js'),
   'memcached:': () => import('./connect/memcached.js'),
   'memcacheds:': () => import('./connect/memcached.js'),
@@ -37,9 +47,19 @@ export async function connect(url?: string, options: HoldfastOptions = {}): Prom
 /** The backend that a URL names, not yet opened. */
 export async function openBackend(text: string): Promise<Backend> {
   const url = parseStoreUrl(text)
-  const opener = OPENERS[url.scheme]
-  if (opener === undefined) {
+  return await (await opener(url)).open(url)
+}
+
+/** What the store of a URL must have made for it; undefined when it needs nothing. */
+export async function openMigration(text?: string): Promise<Migration | undefined> {
+  const url = parseStoreUrl(text ?? process.env['HOLDFAST_URL'] ?? defaultUrl())
+  return await (await opener(url)).migration?.(url)
+}
+
+async function opener(url: StoreUrl): Promise<Opener> {
+  const load = OPENERS[url.scheme]
+  if (load === undefined) {
     throw new ConfigError(`There is no store for '${url.scheme}'. Known: ${Object.keys(OPENERS).join(' ')}`)
   }
-  return await (await opener()).open(url)
+  return await load()
 }
