@@ -28,6 +28,8 @@ const OPENERS: Record<string, () => Promise<Opener>> = {
   'etcd:': () => import('./connect/etcd.js'),
   'postgres:': () => import('./connect/postgres.js'),
   'postgresql:': () => import('./connect/postgres.js'),
+  'mysql:': () => import('./connect/mysql.js'),
+  'mariadb:': () => import('./connect/mysql.js'),
   'sqlite:': () => import('./connect/sqlite.js'),
   'memcached:': () => import('./connect/memcached.js'),
   'memcacheds:': () => import('./connect/memcached.js'),
