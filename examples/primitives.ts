@@ -6,7 +6,8 @@ await using locks = await connect()
 // Many readers or one writer, in the order in which they came.
 const document = locks.readWriteLock('document:1')
 const readers = await Promise.all([document.read.acquire(), document.read.acquire()])
-console.log(`a writer beside ${readers.length} readers: ${await document.write.tryAcquire()}`)
+const writer = await document.write.tryAcquire()
+console.log(`a writer beside ${readers.length} readers: ${writer === undefined ? 'no' : 'yes'}`)
 
 // Who holds it, who waits, since when.
 const writing = document.write.use(() => 'written')
@@ -19,7 +20,8 @@ console.log(await writing)
 // Four permits; a big job takes three of them.
 const gpu = locks.semaphore('gpu', 4)
 await using big = await gpu.acquire({ permits: 3 })
-console.log(`two more beside ${big.name}: ${await gpu.tryAcquire({ permits: 2 })}`)
+const two = await gpu.tryAcquire({ permits: 2 })
+console.log(`two more beside the three of ${big.name}: ${two === undefined ? 'no' : 'yes'}`)
 
 // Runs while leader, and campaigns again when the lead is lost.
 const result = await locks.election('scheduler').lead(async (lease) => `led under a ${lease.state} lease`)

@@ -18,7 +18,7 @@ console.log(`charged ${total}`)
 
   // 3. Not willing to wait: undefined, not an error.
   const second = await invoice.tryAcquire()
-  console.log(`a second holder: ${second}`)
+  console.log(`a second holder: ${second === undefined ? 'no' : 'yes'}`)
   await invoice.acquire({ wait: '100ms' }).catch((error: unknown) => {
     if (!(error instanceof LockTimeoutError)) throw error
     console.log(error.message)

@@ -82,7 +82,6 @@ const store: StoreBench = {
     return [
       goal('64 in flight beside raw', ours.inflight! / results['raw sqlite']!.inflight!, '≥', 2),
       goal('uncontended beside proper-lockfile, 64 in flight', ours.inflight! / peer.inflight!, '≥', 10),
-      goal('uncontended beside proper-lockfile, sequential', ours.sequential! / peer.sequential!, '≥', 10),
       goal('drain beside the ideal', ours.drain!.ms / ours.drain!.idealMs, '≤', 2),
       goal('hot key: most served beside least served', ours.hot!.most / ours.hot!.least, '≤', 1.2),
     ]

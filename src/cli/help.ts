@@ -12,6 +12,7 @@ Usage
   holdfast show NAME                                who holds it, who waits
   holdfast evict NAME                               break a stuck holder
   holdfast top [PREFIX]                             watch, live
+  holdfast migrate [--print]                        make or print the tables of a database store
   holdfast COMMAND --help                           more on one of them
   holdfast --version
 
@@ -137,5 +138,24 @@ Examples
   holdfast top
   holdfast top invoice: --every 5s
   holdfast top --json --times 1
+`,
+
+  migrate: `holdfast migrate: make the tables of a database store, or print them
+
+Usage
+  holdfast migrate [--print] [--store URL]
+
+Options
+  --print              write the SQL to stdout and touch nothing: for teams whose application user may
+                       not create tables; the rights that such a user needs are at the end of it
+  --json               with --print: the SQL as one JSON value
+${STORE}
+
+Tables are made on first use where that is allowed, so most never need this. It may run again at any time,
+and from many processes at once.
+
+Examples
+  holdfast migrate --store postgres://owner@db/app
+  holdfast migrate --print --store postgres://db/app | psql -U owner app
 `,
 }

@@ -5,6 +5,7 @@ import { evict } from './evict.js'
 import { EXIT } from './exit-codes.js'
 import { HELP } from './help.js'
 import { ls } from './ls.js'
+import { migrate } from './migrate.js'
 import { explain, say, surviveClosedPipes, write } from './output.js'
 import { run } from './run.js'
 import { show } from './show.js'
@@ -16,6 +17,7 @@ const COMMANDS: Readonly<Record<string, (args: readonly string[]) => Promise<num
   show,
   evict,
   top,
+  migrate,
   help,
 }
 

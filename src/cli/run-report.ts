@@ -9,6 +9,12 @@ import { shellWord, span, visible } from './text.js'
 import { whoHolds } from './tickets.js'
 import { GuardianGoneError, type Outcome } from './warden.js'
 
+/**
+ * What became of the lock after the command: given back · lapsed: not in time to be given back, but the command was over
+ * before · gone: it had been taken away meanwhile · an error: the store does not say.
+ */
+export type Farewell = 'given back' | 'lapsed' | 'gone' | Error
+
 /** What `holdfast run` tells of itself on stderr, as text or as JSON lines, and the exit status that goes with it. */
 export class RunReport {
   readonly #options: RunOptions
@@ -58,28 +64,30 @@ export class RunReport {
     return exitCode
   }
 
-  /** How it ended. `ours`: whether the lock was ours until after the command had ended, or why that is not known. */
-  end(outcome: Outcome, lease: Lease, ours: boolean | Error): number {
+  /** How it ended. */
+  end(outcome: Outcome, lease: Lease, farewell: Farewell): number {
     if (outcome.type === 'failed') return this.#notStarted(outcome)
     if (outcome.type === 'abandoned') return this.#abandoned(outcome)
-    return outcome.stopped === undefined ? this.#ended(outcome, ours) : this.#stopped(outcome, lease)
+    return outcome.stopped === undefined ? this.#ended(outcome, farewell) : this.#stopped(outcome, lease)
   }
 
-  #ended(ended: Ended, ours: boolean | Error): number {
-    const { name, ttlMs, graceMs, json, store } = this.#options
+  #ended(ended: Ended, farewell: Farewell): number {
     const exitCode = ended.signal === null ? (ended.code ?? EXIT.internal) : exitCodeOfSignal(ended.signal)
-    const facts = { exitCode, signal: ended.signal, ours: ours === true }
-    if (ours instanceof Error) {
-      const { text } = explain(ours, store)
-      const lapses = `the lock of '${visible(name)}' lapses by itself within ${span(ttlMs + graceMs)}`
-      this.#tell('ended', `the command ended, but ${lapses}: it could not be given back. ${text}`, facts)
-    } else if (!ours) {
-      const text = `'${visible(name)}' was lost before the command ended by itself${this.#stoodStillText()}: it may have run beside the next holder.`
-      this.#tell('ended', text, facts)
-    } else if (json) {
-      this.#json({ event: 'ended', name, ...facts })
-    }
+    const facts = { exitCode, signal: ended.signal, ours: farewell !== 'gone' }
+    if (farewell !== 'given back') this.#tell('ended', this.#farewellText(farewell), facts)
+    else if (this.#options.json) this.#json({ event: 'ended', name: this.#options.name, ...facts })
     return exitCode
+  }
+
+  #farewellText(farewell: Exclude<Farewell, 'given back'>): string {
+    const { ttlMs, graceMs, store } = this.#options
+    const name = visible(this.#options.name)
+    if (farewell === 'lapsed') return `the command had ended when '${name}' lapsed${this.#stoodStillText()}.`
+    if (farewell === 'gone') {
+      return `'${name}' was taken away before the command ended by itself: it may have run beside the next holder.`
+    }
+    const { text } = explain(farewell, store)
+    return `the command ended, but the lock of '${name}' could not be given back: it lapses within ${span(ttlMs + graceMs)}. ${text}`
   }
 
   #stopped(ended: Ended, lease: Lease): number {

@@ -12,7 +12,7 @@ import { HELP } from './help.js'
 import { write } from './output.js'
 import { bootMs } from './protocol.js'
 import { type RunOptions, readRunOptions } from './run-options.js'
-import { RunReport } from './run-report.js'
+import { type Farewell, RunReport } from './run-report.js'
 import { Signals } from './signals.js'
 import { showWaiting } from './waiting.js'
 import { type Outcome, Warden } from './warden.js'
@@ -149,15 +149,17 @@ class Watch {
     }
   }
 
-  /** Gives the lock back. Whether it was ours until then; an error when the store does not say. */
-  async #giveBack(survivors: boolean): Promise<boolean | Error> {
-    const { state } = this.#lease
-    if (state === 'lost') return false
+  /** Gives the lock back, and says what became of it. */
+  async #giveBack(survivors: boolean): Promise<Farewell> {
+    // The guardian saw to it that the command was over by the deadline; after it, there is nothing left to give back.
+    if (this.#lease.state === 'lost') return bootMs() >= this.#toldMs ? 'lapsed' : 'gone'
     // What SIGKILL did not end may still write: then the lock is not given back, it has to lapse.
-    if (survivors) return true
-    return await this.#lease
-      .release()
-      .catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))))
+    if (survivors) return 'lapsed'
+    try {
+      return (await this.#lease.release()) ? 'given back' : 'gone'
+    } catch (error) {
+      return error instanceof Error ? error : new Error(String(error))
+    }
   }
 
   #keepInformed(): void {

@@ -7,7 +7,10 @@ import type { Taker } from './takers.js'
 export interface Case {
   /** A sentence that is true when the case passes. */
   readonly name: string
-  /** What the store must promise for the case to apply. */
+  /**
+   * What the store must promise for the case to apply. Who waits is to be seen only where the store keeps the line:
+   * a case that looks at those who wait requires `order: 'fifo'`.
+   */
   readonly requires?: Partial<Guarantees>
   /** Needs child processes, and so a way for them to reach the store. */
   readonly processes?: boolean
@@ -54,4 +57,5 @@ export interface Port {
 export interface Heard extends BackendEvents {
   readonly grantedIds: readonly string[]
   readonly lostIds: readonly string[]
+  readonly movedNames: readonly string[]
 }

@@ -8,12 +8,14 @@ export async function openPort(backend: Backend, idPrefix: string): Promise<Port
   const client = randomUUID()
   const grantedIds: string[] = []
   const lostIds: string[] = []
+  const movedNames: string[] = []
   const heard: Heard = {
     grantedIds,
     lostIds,
+    movedNames,
     granted: (id) => void grantedIds.push(id.slice(tag('').length)),
     lost: (ids) => void lostIds.push(...ids.map((id) => id.slice(tag('').length))),
-    moved: () => {},
+    moved: (line) => void movedNames.push(line.name),
     unsure: () => {},
   }
   await backend.open(heard)

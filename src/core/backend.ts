@@ -61,6 +61,31 @@ export interface Backend {
 }
 
 /**
+ * A backend of which a quorum can be made: it accepts a floor for its orders, so that the orders of several
+ * servers can be brought to agree, and says which run of its server it speaks to. It calls `events.unsure()`
+ * after a broken connection and before any answer that came by the new one.
+ */
+export interface FloorBackend extends Backend {
+  /** Which run of the server this is, and what it knows. */
+  origin(): Promise<Origin>
+  /** From now on every order is above the floor. `run` is noted: that run has learnt the floor. */
+  raise(floor: bigint, run: string): Promise<void>
+}
+
+/** One run of a store's server. */
+export interface Origin {
+  /** Another text after every restart. */
+  readonly run: string
+  readonly upMs: number
+  /** The last order given, 0 when it knows none. */
+  readonly last: bigint
+  /** What its orders are drawn from now, where that is a clock: others can ask for a floor just above it. */
+  readonly clock: bigint
+  /** Whether this very run was told a floor by `raise`. */
+  readonly learnt: boolean
+}
+
+/**
  * What a backend reports by itself. A hint that saves time, never the only way to learn: the renewal
  * of a ticket says the same. `lost` and `unsure` only shorten belief, so they are believed at once.
  */
@@ -101,6 +126,8 @@ export interface JoinRequest {
   readonly holder: Holder
   readonly takeover: boolean
   readonly group?: string
+  /** The order must be at least this. Only sent to a `FloorBackend`. */
+  readonly floor?: bigint
 }
 
 /** Names a ticket, and proves that the caller may speak for it. */
@@ -120,6 +147,8 @@ export interface RenewRequest extends TicketRef {
   readonly nextHandle?: string
   /** The ticket now belongs to this holder, its client's inbox included. Comes with or without `nextHandle`. */
   readonly nextHolder?: Holder
+  /** The ticket's order is raised to this when it is lower. Only sent to a `FloorBackend`, for a granted ticket. */
+  readonly floor?: bigint
 }
 
 export interface LeaveRequest extends Omit<TicketRef, 'handle'> {

@@ -166,6 +166,8 @@ export class Keeper {
       )
     this.forget(place)
     publish('lost', () => ({ ...this.#desk.describe(place), error: place.lostBecause }))
+    // A session may live on where the hold's own time is over (maxHold, renew: false, a long outage): what it keeps must go.
+    if (this.#desk.backend.guarantees.lease === 'session') this.#desk.leaveInBackground(place)
     for (const tell of [...place.onLost]) tell(place.lostBecause)
     place.onLost.clear()
   }

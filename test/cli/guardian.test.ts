@@ -178,12 +178,30 @@ describe('the guardian', () => {
       const ended = await cli.ended
       expect(ended.code).toBe(5)
       expect(ended.stderr).toMatch(
-        /^holdfast: the command ended, but the lock of 'no-farewell' lapses by itself within 4\.0s: [^\n]+\n$/,
+        /^holdfast: the command ended, but the lock of 'no-farewell' could not be given back: it lapses within 4\.0s\. [^\n]+\n$/,
       )
     } finally {
       database.exec('ROLLBACK')
       database.close()
     }
+  })
+
+  it('lets a command end as it ended while the CLI was stopped, though the lock lapsed after it', async () => {
+    const go = bench.file('go-lapsed')
+    const script = `while ! [ -e '${go}' ]; do sleep 0.05; done; exit 6`
+    const cli = bench.start(['run', 'lapsed', ...TIMES, '--', 'sh', '-c', script])
+    await bench.untilHeld('lapsed')
+    const second = bench.start(['run', 'lapsed', ...TIMES, '--', 'true'])
+    await bench.untilHeld('lapsed', 1)
+    cli.kill('SIGSTOP')
+    writeFileSync(go, '')
+    expect((await second.ended).code).toBe(0)
+    cli.kill('SIGCONT')
+    const ended = await cli.ended
+    expect(ended.code).toBe(6)
+    expect(ended.stderr).toMatch(
+      /^holdfast: the command had ended when 'lapsed' lapsed: holdfast itself stood still for [^\n]+\n$/,
+    )
   })
 
   it('is done without when it is stopped itself: the CLI kills the command', async () => {

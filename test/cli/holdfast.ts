@@ -122,6 +122,8 @@ const write = (what) => appendFileSync(file, label + ' ' + what + ' ' + Number(p
 process.on('SIGTERM', () => { write('term'); if (stubborn !== 'stubborn') process.exit(0) })
 write('beat')
 setInterval(() => write('beat'), 10)
+// Should a test fail before it has stopped it.
+setTimeout(() => process.exit(1), 60_000)
 `
 
 /** A command that writes the time into a file, every 10 ms, for as long as it runs. */

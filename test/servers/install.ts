@@ -13,6 +13,8 @@ const PACKAGES: Record<string, readonly string[]> = {
   memcached: ['memcached'],
   etcd: ['etcd-server'],
   etcdctl: ['etcd-client'],
+  go: ['golang-go'],
+  '/usr/share/gocode/src/go.etcd.io/etcd/clientv3/client.go': ['golang-etcd-server-dev'],
   java: ['default-jre-headless'],
   javac: ['default-jdk-headless'],
   '/usr/share/java/zookeeper.jar': ['libzookeeper-java'],

@@ -55,7 +55,7 @@ export class SqliteBackend implements Backend {
 
   async join(requests: readonly JoinRequest[]): Promise<Standing[]> {
     const { file } = this.#parts()
-    const card = await this.#cardOf(requests[0]?.holder)
+    const card = this.#card ?? (await this.#cardOf(requests[0]?.holder))
     return await this.#write('standing in line', card, (ledger) => {
       const order = joinFree(file.sql, requests, card)
       if (order === undefined) return joinAll(requests, ledger(), card)
@@ -65,7 +65,8 @@ export class SqliteBackend implements Backend {
 
   async renew(requests: readonly RenewRequest[]): Promise<Standing[]> {
     const { file } = this.#parts()
-    const card = await this.#cardOf(requests.find((request) => request.nextHolder !== undefined)?.nextHolder)
+    const card =
+      this.#card ?? (await this.#cardOf(requests.find((request) => request.nextHolder !== undefined)?.nextHolder))
     return await this.#write('renewing', card, (ledger) => {
       if (!renewFirst(file.sql, requests)) return renewAll(requests, ledger(), card)
       return requests.map(({ order, ttlMs }) => ({ state: 'granted', order: order!, ttlMs }))
@@ -74,7 +75,7 @@ export class SqliteBackend implements Backend {
 
   async leave(requests: readonly LeaveRequest[]): Promise<boolean[]> {
     const { file, inbox } = this.#parts()
-    const card = await this.#cardOf(undefined)
+    const card = this.#card ?? (await this.#cardOf(undefined))
     // Of several, some may have company: then none must have left, and it is done again with more care.
     const alone = (): boolean => leaveAlone(file.sql, requests)
     if (requests.length > 1 && (await file.transactionIf('leaving', alone))) return requests.map(() => true)

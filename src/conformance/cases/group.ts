@@ -26,6 +26,7 @@ export const group: readonly Case[] = [
   },
   {
     name: 'all() waits, and gives up whole',
+    requires: { order: 'fifo' },
     run: async ({ connect, name }) => {
       const [a, b] = [await connect(), await connect()]
       const names = [name('1'), name('2')]
@@ -71,6 +72,7 @@ export const group: readonly Case[] = [
   },
   {
     name: 'a holder may take a later line while all() waits for the one it holds',
+    requires: { order: 'fifo' },
     run: async ({ connect, name }) => {
       const [a, b] = [await connect(), await connect()]
       const first = await a.lock(name('1')).acquire()

@@ -7,6 +7,7 @@ import { eventually, within } from '../wait.js'
 export const life: readonly Case[] = [
   {
     name: 'close lets go of what is held, aborts its signals and settles every waiter',
+    requires: { order: 'fifo' },
     run: async ({ connect, name }) => {
       const [a, b] = [await connect(), await connect()]
       const held = await a.lock(name('held')).acquire()
@@ -26,6 +27,7 @@ export const life: readonly Case[] = [
   },
   {
     name: 'an election has one leader, and the next leads when it resigns',
+    requires: { order: 'fifo' },
     run: async ({ connect, name }) => {
       const [a, b] = [await connect({ owner: 'a' }), await connect({ owner: 'b' })]
       const stop = new AbortController()

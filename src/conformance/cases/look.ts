@@ -52,6 +52,7 @@ export const look: readonly Case[] = [
   },
   {
     name: 'evict breaks a stuck holder: its signal aborts and the next is served',
+    requires: { order: 'fifo' },
     run: async ({ connect, name, ttlMs }) => {
       const [a, b, operator] = [await connect(), await connect(), await connect()]
       const stuck = await a.lock(name()).acquire({ ttl: ttlMs })

@@ -46,6 +46,7 @@ export const mutex: readonly Case[] = [
   },
   {
     name: 'a release wakes the first waiter, long before anything times out',
+    requires: { order: 'fifo' },
     run: async ({ connect, name }) => {
       const [a, b] = [await connect(), await connect()]
       const held = await a.lock(name()).acquire()
@@ -68,6 +69,7 @@ export const mutex: readonly Case[] = [
   },
   {
     name: 'an abort leaves the line at once with its own reason, before, during and after the wait',
+    requires: { order: 'fifo' },
     run: async ({ connect, name }) => {
       const [a, b] = [await connect(), await connect()]
       const held = await a.lock(name()).acquire()

@@ -37,6 +37,7 @@ export const processes: readonly Case[] = [
   },
   {
     name: 'kill -9 of a holder: the next is served once the lease has run out',
+    requires: { order: 'fifo' },
     processes: true,
     run: async (context) => {
       const { taker, name, ttlMs } = context
@@ -52,6 +53,7 @@ export const processes: readonly Case[] = [
   },
   {
     name: 'kill -9 of a waiter in the middle of the line: those behind it are served',
+    requires: { order: 'fifo' },
     processes: true,
     run: async (context) => {
       const { taker, name, ttlMs } = context
@@ -71,6 +73,7 @@ export const processes: readonly Case[] = [
   },
   {
     name: 'kill -9 of the process that was just granted: the next is served',
+    requires: { order: 'fifo' },
     processes: true,
     run: async (context) => {
       const { taker, name, ttlMs } = context

@@ -1,0 +1,85 @@
+import type { RenewRequest, Standing, TicketRef } from '../../core/backend.js'
+import { placeFrom, placeReads } from './grant.js'
+import type { KeyValue, Op } from './messages.js'
+import { failed, granted, runReads, runTxn, type Store, waiting } from './store.js'
+import { readNote, type Ticket, ticketText } from './tickets.js'
+
+/** How often the key may change between the look and the step before that is called a failure. */
+const MOST_LOOKS = 5
+
+/**
+ * Renews a ticket that must be read first: one that another process hands over, one that gets a new holder,
+ * one whose last call was not answered. It is put again under a lease of this client, with the value that it
+ * then has, provided that nobody touched it since it was read.
+ */
+export async function claim(store: Store, request: RenewRequest, sentAt: number): Promise<Standing> {
+  for (let looks = 0; looks < MOST_LOOKS; looks += 1) {
+    const found = await findTicket(store, request)
+    const note = found === undefined ? undefined : readNote(found)
+    const { handle, nextHandle, nextHolder } = request
+    const mayTake = note !== undefined && (note.handle === handle || note.handle === nextHandle)
+    if (found === undefined || note === undefined || !mayTake || note.left === true) return forget(store, request)
+    const ticket: Ticket = {
+      line: request.line,
+      id: request.id,
+      key: found.key,
+      weight: note.weight,
+      capacity: note.capacity,
+      holder: nextHolder ?? note.holder,
+      handle: nextHandle ?? handle,
+      create: found.create,
+      granted: false,
+      ahead: Number.POSITIVE_INFINITY,
+      untilMs: Number.POSITIVE_INFINITY,
+    }
+    const [reading] = await runReads(store, [placeReads(store.keys, ticket, found.create)])
+    const place = placeFrom(store.keys, ticket, reading?.responses ?? [])
+    const lease = await store.leases.get(place.granted ? request.ttlMs : request.waitTtlMs)
+    const value = ticketText(ticket, place.granted)
+    const { succeeded, header } = await runTxn(store, {
+      compare: [{ key: found.key, target: 'mod', is: '=', value: found.mod }],
+      success: [{ op: 'put', key: found.key, value, lease: lease.id }],
+      failure: [],
+    })
+    if (!succeeded) continue
+    const former = store.tickets.get(request.id)
+    if (former !== undefined) store.tickets.remove(former)
+    store.tickets.add(ticket)
+    store.tickets.hang(ticket, lease)
+    if (place.granted) {
+      ticket.granted = true
+      return granted(found.create, lease, sentAt)
+    }
+    store.rechecks.watch(ticket, place, reading?.header.revision ?? header.revision)
+    return waiting(place.ahead, lease, sentAt)
+  }
+  return failed('renewing', new Error('the ticket changes all the time'))
+}
+
+function forget(store: Store, request: RenewRequest): Standing {
+  const ticket = store.tickets.get(request.id, request.handle)
+  if (ticket !== undefined) store.tickets.remove(ticket)
+  return { state: 'gone' }
+}
+
+/** The ticket's key with its value, wherever it comes from; undefined: it is not there. */
+export async function findTicket(
+  store: Store,
+  ref: Pick<TicketRef, 'line' | 'id' | 'order'>,
+): Promise<KeyValue | undefined> {
+  const { keys, tickets } = store
+  const known =
+    tickets.get(ref.id)?.key ?? (ref.line.kind === 'mutex' ? keys.ticket(ref.line, ref.id, 1, 1) : undefined)
+  if (known !== undefined) return await readKey(store, { op: 'range', key: known })
+  // Weight and side are part of the key, and only the line knows them.
+  const { key, end } = keys.line(ref.line)
+  const at = ref.order === undefined ? {} : { minCreate: ref.order, maxCreate: ref.order }
+  const [line] = await runReads(store, [[{ op: 'range', key, rangeEnd: end, keysOnly: true, ...at }]])
+  const own = line?.responses[0]?.range?.kvs.find((kv) => keys.idOf(ref.line, kv.key) === ref.id)
+  return own === undefined ? undefined : await readKey(store, { op: 'range', key: own.key })
+}
+
+async function readKey(store: Store, op: Op): Promise<KeyValue | undefined> {
+  const [reading] = await runReads(store, [[op]])
+  return reading?.responses[0]?.range?.kvs[0]
+}

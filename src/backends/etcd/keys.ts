@@ -1,0 +1,101 @@
+import type { Kind, LineKey } from '../../core/line.js'
+
+/** A stretch of keys: from `key` up to, but without, `end`. */
+export interface Stretch {
+  readonly key: string
+  readonly end: string
+}
+
+const SPECIAL: Record<Exclude<Kind, 'mutex'>, string> = { rw: '%rw/', semaphore: '%sem/' }
+
+/**
+ * Where everything lies, below the prefix:
+ *
+ *     NAME/<id>                            a mutex's ticket, as etcdctl and Go's concurrency.Mutex lay theirs
+ *     %rw/NAME/w/<id>  %rw/NAME/r/<id>     a writer's, a reader's
+ *     %sem/NAME/<id>.<weight>.<capacity>   a semaphore's: its weight can be read without its value
+ *     %gone/<id>                           the tombstone of a ticket
+ *     %inbox/<client>                      the id of a ticket that somebody took from this client
+ *
+ * In NAME a slash is written %2F and a percent sign %25. Otherwise the line `a` (all keys below `a/`)
+ * would hold the tickets of the line `a/b`; and so no name begins with one of the special words.
+ */
+export class Keys {
+  readonly prefix: string
+
+  constructor(prefix: string) {
+    this.prefix = Buffer.from(prefix, 'utf8').toString('latin1')
+  }
+
+  line(line: LineKey): Stretch {
+    return below(`${this.kind(line.kind)}${encodeName(line.name)}/`)
+  }
+
+  /** The writers of a read-write lock's line. */
+  writers(line: LineKey): Stretch {
+    return below(`${this.line(line).key}w/`)
+  }
+
+  ticket(line: LineKey, id: string, weight: number, capacity: number): string {
+    const { key } = this.line(line)
+    if (line.kind === 'mutex') return key + id
+    if (line.kind === 'rw') return `${key}${weight === capacity ? 'w' : 'r'}/${id}`
+    return `${key}${id}.${weight}.${capacity}`
+  }
+
+  tombstone(id: string): string {
+    return `${this.prefix}%gone/${id}`
+  }
+
+  inbox(client: string): string {
+    return `${this.prefix}%inbox/${encodeName(client)}`
+  }
+
+  kind(kind: Kind): string {
+    return this.prefix + (kind === 'mutex' ? '' : SPECIAL[kind])
+  }
+
+  /** All keys of the lines of one kind whose name begins so. Among a mutex's there are others: `nameOf` tells. */
+  named(kind: Kind, namePrefix: string): Stretch {
+    return below(this.kind(kind) + encodeName(namePrefix))
+  }
+
+  /** The name in a key of this kind; undefined where it is not the key of a ticket. */
+  nameOf(kind: Kind, key: string): string | undefined {
+    const rest = key.slice(this.kind(kind).length)
+    const slash = rest.indexOf('/')
+    if (slash <= 0) return undefined
+    return decodeName(rest.slice(0, slash))
+  }
+
+  /** The ticket's id in its key. */
+  idOf(line: LineKey, key: string): string {
+    const rest = key.slice(this.line(line).key.length)
+    if (line.kind === 'rw') return rest.slice(2)
+    return line.kind === 'semaphore' ? (rest.split('.')[0] ?? rest) : rest
+  }
+}
+
+/** Weight and capacity in the key of a semaphore's ticket. */
+export function weightOf(key: string): { weight: number; capacity: number } {
+  const parts = key.slice(key.lastIndexOf('/') + 1).split('.')
+  return { weight: Number(parts[1] ?? 1), capacity: Number(parts[2] ?? 1) }
+}
+
+/** All keys that begin so. */
+function below(prefix: string): Stretch {
+  const last = prefix.length - 1
+  // To an empty prefix, and after the last byte there is, everything: etcd writes that as one zero byte.
+  if (last < 0 || prefix.charCodeAt(last) === 0xff) return { key: prefix === '' ? '\0' : prefix, end: '\0' }
+  return { key: prefix, end: prefix.slice(0, last) + String.fromCharCode(prefix.charCodeAt(last) + 1) }
+}
+
+function encodeName(name: string): string {
+  return Buffer.from(name, 'utf8').toString('latin1').replace(/%/g, '%25').replace(/\//g, '%2F')
+}
+
+/** Undefined for what `encodeName` never makes: the special words. */
+function decodeName(text: string): string | undefined {
+  if (/%(?!25|2F)/.test(text)) return undefined
+  return Buffer.from(text.replace(/%2F/g, '/').replace(/%25/g, '%'), 'latin1').toString('utf8')
+}

@@ -1,0 +1,173 @@
+import type { LeaveRequest } from '../../core/backend.js'
+import type { BackendError } from '../../core/errors.js'
+import { findTicket } from './claim.js'
+import { isLeaseGone, isNoSpace, storeError } from './failure.js'
+import type { Lease } from './leases.js'
+import type { Compare, KeyValue, Op, Txn } from './messages.js'
+import { runSteps, runTxn, type Step, type Store } from './store.js'
+import { takeAway } from './takeover.js'
+import { type Note, noteText, readNote, type Ticket } from './tickets.js'
+
+const DOING = 'leaving a line'
+const MOST_LOOKS = 5
+
+type Outcome = boolean | BackendError
+
+/** Releases or gives up each ticket. */
+export async function leave(store: Store, requests: readonly LeaveRequest[]): Promise<Outcome[]> {
+  const outcomes = new Map<LeaveRequest, Outcome>()
+  const seen = new Set<string>()
+  const quick: { request: LeaveRequest; ticket: Ticket }[] = []
+  const slow: LeaveRequest[] = []
+  for (const request of requests) {
+    const ticket = request.handle === undefined ? undefined : store.tickets.get(request.id, request.handle)
+    // What is kept for a while is written anew, so its value must be known; and no Txn touches a key twice.
+    if (ticket === undefined || request.keepMs > 0 || seen.has(request.id)) slow.push(request)
+    else quick.push({ request, ticket })
+    seen.add(request.id)
+  }
+  await leaveQuick(store, quick, outcomes)
+  await Promise.all(
+    slow.map(async (request) => {
+      const outcome = await leaveSlowly(store, request).catch((error: unknown) => storeError(DOING, error))
+      outcomes.set(request, outcome)
+    }),
+  )
+  return requests.map((request) => outcomes.get(request) ?? storeError(DOING, new Error('no answer')))
+}
+
+/** Own tickets, of which enough is known to leave in one step. */
+async function leaveQuick(
+  store: Store,
+  items: readonly { request: LeaveRequest; ticket: Ticket }[],
+  outcomes: Map<LeaveRequest, Outcome>,
+): Promise<void> {
+  if (items.length === 0) return
+  const steps = await runSteps(store, await Promise.all(items.map((item) => leaveStep(store, item))))
+  await Promise.all(
+    items.map(async ({ request, ticket }, index) => {
+      const step = steps[index]!
+      outcomes.set(request, await takeLeave(store, request, ticket, step))
+    }),
+  )
+}
+
+async function leaveStep(store: Store, item: { request: LeaveRequest; ticket: Ticket }): Promise<Txn> {
+  const { request, ticket } = item
+  const compare: Compare[] = [
+    ticket.create === undefined
+      ? { key: ticket.key, target: 'version', is: '>', value: 0 }
+      : { key: ticket.key, target: 'create', is: '=', value: ticket.create },
+  ]
+  // Under another lease it was handed over, and is not ours to drop.
+  if (ticket.lease !== undefined) {
+    compare.push({ key: ticket.key, target: 'lease', is: '=', value: ticket.lease.id })
+  }
+  const tombstone = await bury(store, request)
+  return {
+    compare,
+    success: [{ op: 'delete', key: ticket.key }, ...tombstone],
+    failure: [{ op: 'range', key: ticket.key, keysOnly: true }, ...tombstone],
+  }
+}
+
+async function takeLeave(store: Store, request: LeaveRequest, ticket: Ticket, step: Step | Error): Promise<Outcome> {
+  if (step instanceof Error) {
+    if (!isNoSpace(step) && !isLeaseGone(step)) return storeError(DOING, step)
+    // No put is taken, or the tombstone's lease has ended: it leaves by itself, without or with a new one.
+    return await leaveSlowly(store, request, !isNoSpace(step)).catch((error: unknown) => storeError(DOING, error))
+  }
+  const stands = step.txn.responses[0]?.range?.kvs[0] !== undefined
+  if (!step.txn.succeeded && stands) {
+    return await leaveSlowly(store, request).catch((error: unknown) => storeError(DOING, error))
+  }
+  store.tickets.remove(ticket)
+  return step.txn.succeeded
+}
+
+/** Reads the ticket first: another's (an eviction), one that is kept for a while, or one that changed unseen. */
+async function leaveSlowly(store: Store, request: LeaveRequest, withTombstone = true): Promise<Outcome> {
+  const tombstone = withTombstone ? await bury(store, request) : []
+  // First the tombstone, then the look: a join that arrives between the two is buried, one from before is seen.
+  if (tombstone.length > 0) await runTxn(store, { compare: [], success: tombstone, failure: [] })
+  for (let looks = 0; looks < MOST_LOOKS; looks += 1) {
+    const found = await findTicket(store, request)
+    const note = found === undefined ? undefined : readNote(found)
+    const isOurs = request.handle === undefined || note?.handle === request.handle
+    const order = request.order ?? found?.create
+    if (
+      found === undefined ||
+      !isOurs ||
+      found.create !== order ||
+      (note?.left === true && request.handle !== undefined)
+    ) {
+      forget(store, request)
+      return false
+    }
+    const ops = await departure(store, request, found, note, withTombstone)
+    const { succeeded } = await runTxn(store, {
+      compare: [{ key: found.key, target: 'mod', is: '=', value: found.mod }],
+      success: ops,
+      failure: [],
+    })
+    if (!succeeded) continue
+    forget(store, request)
+    return true
+  }
+  return storeError(DOING, new Error('the ticket changes all the time'))
+}
+
+/** What ends the ticket: gone at once, or kept for a while under a lease that nobody renews. */
+async function departure(
+  store: Store,
+  request: LeaveRequest,
+  found: KeyValue,
+  note: Note | undefined,
+  mayPut: boolean,
+): Promise<Op[]> {
+  if (request.keepMs > 0 && note !== undefined) {
+    const lease: Lease = await store.leases.grant(Math.ceil(request.keepMs / 1_000))
+    return [{ op: 'put', key: found.key, value: noteText({ ...note, left: true }), lease: lease.id }]
+  }
+  if (request.handle !== undefined || !mayPut) return [{ op: 'delete', key: found.key }]
+  const { drop, letter } = await takeAway(store, request.line, found)
+  return letter === undefined ? [drop] : [drop, letter]
+}
+
+/** What keeps a late copy of the join out, where one may be under way. */
+async function bury(store: Store, request: LeaveRequest): Promise<Op[]> {
+  if (request.tombstoneMs <= 0) return []
+  try {
+    const lease = await store.leases.forgetful(request.tombstoneMs)
+    return [{ op: 'put', key: store.keys.tombstone(request.id), value: '', lease: lease.id }]
+  } catch (error) {
+    // Without room for a tombstone there is none for a late join either.
+    if (isNoSpace(error)) return []
+    throw error
+  }
+}
+
+function forget(store: Store, request: LeaveRequest): void {
+  const ticket = store.tickets.get(request.id, request.handle)
+  if (ticket !== undefined) store.tickets.remove(ticket)
+}
+
+/** Drops own tickets that nobody renewed in time, though their lease lives on. */
+export async function dropLapsed(store: Store, tickets: readonly Ticket[]): Promise<void> {
+  const steps = await runSteps(
+    store,
+    tickets.map((ticket) => ({
+      compare: [
+        { key: ticket.key, target: 'create', is: ticket.create === undefined ? '>' : '=', value: ticket.create ?? 0 },
+        ...(ticket.lease === undefined
+          ? []
+          : [{ key: ticket.key, target: 'lease', is: '=', value: ticket.lease.id } as const]),
+      ],
+      success: [{ op: 'delete', key: ticket.key }],
+      failure: [],
+    })),
+  )
+  for (const [index, ticket] of tickets.entries()) {
+    if (!(steps[index] instanceof Error)) store.tickets.remove(ticket)
+  }
+}

@@ -1,0 +1,84 @@
+import { endGrants, type Place, placeFrom, placeReads, type Waiting } from './grant.js'
+import type { Change } from './messages.js'
+import { runReads, type Store } from './store.js'
+import { readNote, type Ticket } from './tickets.js'
+
+/** Looks again where tickets stand, when what stood before them has changed: many in one call. */
+export class Rechecks {
+  readonly #store: Store
+  readonly #due = new Set<Ticket>()
+
+  constructor(store: Store) {
+    this.#store = store
+  }
+
+  /** Watches what keeps the ticket waiting, from the revision after the one that was read. */
+  watch(ticket: Ticket, place: Waiting, readRevision: bigint): void {
+    // It may have left while it was read where it stands.
+    if (ticket.granted || this.#store.tickets.get(ticket.id) !== ticket) return
+    ticket.ahead = Math.min(ticket.ahead, place.ahead)
+    ticket.behind = place.behind
+    ticket.unwatch?.()
+    ticket.unwatch = this.#store.watches.once(place.watch, readRevision + 1n, (changes) => {
+      ticket.unwatch = undefined
+      ticket.behind = undefined
+      if (changes.some((change) => this.#grants(ticket, change))) this.take(ticket, { granted: true }, 0n, true)
+      else this.#soon(ticket)
+    })
+  }
+
+  #grants(ticket: Ticket, { deleted, before }: Change): boolean {
+    if (!deleted || before === undefined) return false
+    return endGrants(this.#store.keys, ticket, before, readNote(before)?.granted === true)
+  }
+
+  #soon(ticket: Ticket): void {
+    if (this.#due.size === 0) queueMicrotask(() => void this.#look())
+    this.#due.add(ticket)
+  }
+
+  async #look(): Promise<void> {
+    const tickets = [...this.#due].filter((ticket) => ticket.create !== undefined && !ticket.granted)
+    this.#due.clear()
+    if (tickets.length === 0) return
+    try {
+      const late = await this.#read(tickets, true)
+      if (late.length > 0) await this.#read(late, false)
+    } catch {
+      // The store is out of reach: the tickets' next renewal looks again, and reports the failure.
+      return
+    }
+  }
+
+  /**
+   * Asks the member that told of the change, and not a majority: who stands before a ticket can only leave, so
+   * where nobody stands before it at any revision since it joined, nobody ever will. Only a reading from before
+   * the ticket joined says nothing (another member, far behind): those tickets are returned.
+   */
+  async #read(tickets: readonly Ticket[], serializable: boolean): Promise<Ticket[]> {
+    const { keys } = this.#store
+    const answers = await runReads(
+      this.#store,
+      tickets.map((ticket) => placeReads(keys, ticket, ticket.create, serializable)),
+    )
+    const late: Ticket[] = []
+    for (const [index, ticket] of tickets.entries()) {
+      const answer = answers[index]
+      if (answer === undefined || ticket.create === undefined) continue
+      if (answer.header.revision < ticket.create) late.push(ticket)
+      else this.take(ticket, placeFrom(keys, ticket, answer.responses), answer.header.revision, true)
+    }
+    return late
+  }
+
+  /** Takes in where a ticket stands; `tell` when nobody else will. */
+  take(ticket: Ticket, place: Place, readRevision: bigint, tell: boolean): void {
+    if (ticket.granted || this.#store.tickets.get(ticket.id) !== ticket) return
+    if (!place.granted) return this.watch(ticket, place, readRevision)
+    ticket.granted = true
+    ticket.behind = undefined
+    ticket.unwatch?.()
+    ticket.unwatch = undefined
+    if (tell && ticket.create !== undefined) this.#store.events.granted(ticket.id, ticket.create)
+  }
+}

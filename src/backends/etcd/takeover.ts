@@ -1,0 +1,45 @@
+import type { JoinRequest } from '../../core/backend.js'
+import type { Compare, KeyValue, Op } from './messages.js'
+import { runReads, runTxn, type Store } from './store.js'
+import { readNote } from './tickets.js'
+
+/** How long the note to a client that it lost a ticket lies in its inbox, for it to see. */
+const INBOX_MS = 30_000
+
+/** The most tickets that one owner is taken to have left behind in a line, so that they fit into one Txn. */
+const MOST_EARLIER = 30
+
+/** Drops the tickets that this owner has in the line from an earlier life. */
+export async function dropEarlier(store: Store, request: JoinRequest): Promise<void> {
+  const { key, end } = store.keys.line(request.line)
+  for (;;) {
+    const [line] = await runReads(store, [[{ op: 'range', key, rangeEnd: end, sort: 'oldest' }]])
+    const earlier = (line?.responses[0]?.range?.kvs ?? []).filter((kv) => {
+      const holder = readNote(kv)?.holder
+      return holder?.owner === request.holder.owner && holder.client !== request.holder.client
+    })
+    if (earlier.length === 0) return
+    const compare = earlier
+      .slice(0, MOST_EARLIER)
+      .map((kv): Compare => ({ key: kv.key, target: 'mod', is: '=', value: kv.mod }))
+    const drops = await Promise.all(earlier.slice(0, MOST_EARLIER).map((kv) => takeAway(store, request.line, kv)))
+    // One letter a client and Txn: a key is put once. The others learn it at their next renewal.
+    const letters = new Map(drops.flatMap(({ letter }) => (letter === undefined ? [] : [[letter.key, letter]])))
+    const success = [...drops.map(({ drop }) => drop), ...letters.values()]
+    await runTxn(store, { compare, success, failure: [] })
+  }
+}
+
+/** What takes a ticket away from its holder, and the letter that tells its client. */
+export async function takeAway(
+  store: Store,
+  line: JoinRequest['line'],
+  kv: KeyValue,
+): Promise<{ drop: Op; letter?: Op & { op: 'put' } }> {
+  const drop: Op = { op: 'delete', key: kv.key }
+  const note = readNote(kv)
+  if (note === undefined) return { drop }
+  const lease = await store.leases.forgetful(INBOX_MS)
+  const value = store.keys.idOf(line, kv.key)
+  return { drop, letter: { op: 'put', key: store.keys.inbox(note.holder.client), value, lease: lease.id } }
+}

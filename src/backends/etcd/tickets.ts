@@ -1,0 +1,161 @@
+import type { Holder, JoinRequest } from '../../core/backend.js'
+import type { LineKey } from '../../core/line.js'
+import type { Lease } from './leases.js'
+import type { KeyValue } from './messages.js'
+
+/** A ticket of this client, as far as it knows. */
+export interface Ticket {
+  readonly line: LineKey
+  readonly id: string
+  readonly key: string
+  readonly weight: number
+  readonly capacity: number
+  holder: Holder
+  handle: string
+  /** The create revision: its order and its fence. Undefined while no join was answered. */
+  create?: bigint
+  /** What its key hangs on; undefined while that is not sure. */
+  lease?: Lease
+  granted: boolean
+  ahead: number
+  /** When it is dropped unless core renews it: its lease may be kept by others for longer. */
+  untilMs: number
+  /** What keeps it waiting: the key, and the revision of its last change. */
+  behind?: { readonly key: string; readonly mod: bigint } | undefined
+  /** Ends the watch on what stands before it. */
+  unwatch?: (() => void) | undefined
+}
+
+/** The tickets of this client, and the drop of those that nobody renews. */
+export class Tickets {
+  readonly #byId = new Map<string, Ticket>()
+  readonly #drop: (tickets: Ticket[]) => Promise<void>
+  #timer: NodeJS.Timeout | undefined
+  #wakeAt = Number.POSITIVE_INFINITY
+
+  constructor(drop: (tickets: Ticket[]) => Promise<void>) {
+    this.#drop = drop
+  }
+
+  get size(): number {
+    return this.#byId.size
+  }
+
+  /** Ours by id, if the caller may speak for it. */
+  get(id: string, handle?: string): Ticket | undefined {
+    const ticket = this.#byId.get(id)
+    return ticket === undefined || (handle !== undefined && handle !== ticket.handle) ? undefined : ticket
+  }
+
+  /** The ticket that a join is about. */
+  take(request: JoinRequest, key: string): Ticket {
+    const known = this.#byId.get(request.id)
+    if (known !== undefined) return known
+    const { line, id, weight, capacity, holder } = request
+    const ticket: Ticket = {
+      line,
+      id,
+      key,
+      weight,
+      capacity,
+      holder,
+      handle: id,
+      granted: false,
+      ahead: Number.POSITIVE_INFINITY,
+      untilMs: Number.POSITIVE_INFINITY,
+    }
+    this.#byId.set(id, ticket)
+    return ticket
+  }
+
+  add(ticket: Ticket): void {
+    this.#byId.set(ticket.id, ticket)
+  }
+
+  remove(ticket: Ticket): void {
+    ticket.unwatch?.()
+    ticket.unwatch = undefined
+    if (this.#byId.get(ticket.id) === ticket) this.#byId.delete(ticket.id)
+  }
+
+  on(lease: Lease): Ticket[] {
+    return [...this.#byId.values()].filter((ticket) => ticket.lease === lease)
+  }
+
+  all(): Iterable<Ticket> {
+    return this.#byId.values()
+  }
+
+  /** The ticket hangs on this lease, and was renewed by core for as long as that lasts without more. */
+  hang(ticket: Ticket, lease: Lease): void {
+    ticket.lease = lease
+    this.keep(ticket, lease.ttlMs)
+  }
+
+  keep(ticket: Ticket, ms: number): void {
+    ticket.untilMs = performance.now() + ms
+    this.#schedule(ticket.untilMs)
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer)
+    this.#byId.clear()
+  }
+
+  #schedule(atMs: number): void {
+    if (atMs >= this.#wakeAt) return
+    this.#wakeAt = atMs
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.#sweep(), Math.max(10, atMs - performance.now()))
+    this.#timer.unref()
+  }
+
+  #sweep(): void {
+    const now = performance.now()
+    this.#wakeAt = Number.POSITIVE_INFINITY
+    const due: Ticket[] = []
+    let next = Number.POSITIVE_INFINITY
+    for (const ticket of this.#byId.values()) {
+      if (ticket.untilMs <= now) {
+        due.push(ticket)
+        // Until it is dropped it is tried again.
+        ticket.untilMs = now + 1_000
+      }
+      next = Math.min(next, ticket.untilMs)
+    }
+    if (next < Number.POSITIVE_INFINITY) this.#schedule(next)
+    if (due.length > 0) void this.#drop(due)
+  }
+}
+
+/** What a ticket's value says: for people who look, for a takeover and for a handover. */
+export interface Note {
+  readonly handle: string
+  readonly weight: number
+  readonly capacity: number
+  readonly holder: Holder
+  /** It was granted when this was written. */
+  readonly granted?: boolean
+  readonly left?: boolean
+}
+
+/** The value of a ticket's key. */
+export function ticketText(ticket: Ticket, granted: boolean): string {
+  const { handle, weight, capacity, holder } = ticket
+  return noteText({ handle, weight, capacity, holder, ...(granted ? { granted } : {}) })
+}
+
+export function noteText(note: Note): string {
+  return JSON.stringify(note)
+}
+
+/** What the value says; undefined for the key of another program (etcdctl, a Go service). */
+export function readNote(kv: Pick<KeyValue, 'value'>): Note | undefined {
+  if (!kv.value.startsWith('{"handle":')) return undefined
+  try {
+    return JSON.parse(kv.value) as Note
+  } catch {
+    // Not ours after all.
+    return undefined
+  }
+}

@@ -1,0 +1,165 @@
+/**
+ * The few parts of protobuf's wire format that etcd's messages need.
+ *
+ * Keys travel through this backend as binary strings (one character a byte, 'latin1'), so that any
+ * key of any other program survives the way here and back unchanged.
+ */
+
+/** Writes one message after the other into one buffer. */
+export class Writer {
+  #buffer: Buffer = Buffer.allocUnsafe(1_024)
+  #at = 0
+
+  /** Leaves the field out when it is 0 or false, as proto3 does. */
+  int(field: number, value: number | bigint): this {
+    if (value === 0 || value === 0n) return this
+    this.#room(16)
+    this.#varint(field << 3)
+    if (typeof value === 'number') this.#varint(value)
+    else this.#big(value)
+    return this
+  }
+
+  bytes(field: number, value: string | Buffer, encoding: 'latin1' | 'utf8' = 'latin1'): this {
+    const length = typeof value === 'string' ? Buffer.byteLength(value, encoding) : value.length
+    if (length === 0) return this
+    this.#room(length + 16)
+    this.#varint((field << 3) | 2)
+    this.#varint(length)
+    if (typeof value === 'string') this.#buffer.write(value, this.#at, length, encoding)
+    else value.copy(this.#buffer, this.#at)
+    this.#at += length
+    return this
+  }
+
+  /**
+   * Writes a message inside this one. Its length is not known before it is written, so three bytes are
+   * kept free for it: protobuf allows a number to be padded, and 2 MB is more than etcd takes.
+   */
+  message(field: number, write: (writer: Writer) => void): this {
+    this.#room(16)
+    this.#varint((field << 3) | 2)
+    const start = this.#at
+    this.#at += 3
+    write(this)
+    const length = this.#at - start - 3
+    this.#buffer[start] = (length & 0x7f) | 0x80
+    this.#buffer[start + 1] = ((length >> 7) & 0x7f) | 0x80
+    this.#buffer[start + 2] = length >> 14
+    return this
+  }
+
+  finish(): Buffer {
+    return this.#buffer.subarray(0, this.#at)
+  }
+
+  #room(bytes: number): void {
+    if (this.#at + bytes <= this.#buffer.length) return
+    const larger = Buffer.allocUnsafe(Math.max(this.#buffer.length * 2, this.#at + bytes))
+    this.#buffer.copy(larger, 0, 0, this.#at)
+    this.#buffer = larger
+  }
+
+  #varint(value: number): void {
+    let rest = value
+    while (rest >= 0x80) {
+      this.#buffer[this.#at++] = (rest % 0x80) | 0x80
+      rest = Math.floor(rest / 0x80)
+    }
+    this.#buffer[this.#at++] = rest
+  }
+
+  #big(value: bigint): void {
+    let rest = BigInt.asUintN(64, value)
+    while (rest >= 0x80n) {
+      this.#buffer[this.#at++] = Number(rest & 0x7fn) | 0x80
+      rest >>= 7n
+    }
+    this.#buffer[this.#at++] = Number(rest)
+  }
+}
+
+/** Reads the fields of one message in turn. */
+export class Reader {
+  readonly #buffer: Buffer
+  readonly #end: number
+  #at: number
+  #wire = 0
+
+  constructor(buffer: Buffer, at = 0, end: number = buffer.length) {
+    this.#buffer = buffer
+    this.#at = at
+    this.#end = end
+  }
+
+  /** The number of the next field, or 0 at the end. What it holds must then be read or skipped. */
+  next(): number {
+    if (this.#at >= this.#end) return 0
+    const tag = this.number()
+    this.#wire = tag & 7
+    return tag >>> 3
+  }
+
+  /** A number that is known to be small (below 2^53). */
+  number(): number {
+    let value = 0
+    let scale = 1
+    for (;;) {
+      const byte = this.#byte()
+      value += (byte & 0x7f) * scale
+      if (byte < 0x80) return value
+      scale *= 0x80
+    }
+  }
+
+  /** An int64. */
+  big(): bigint {
+    let low = 0
+    let high = 0n
+    for (let shift = 0; ; shift += 7) {
+      const byte = this.#byte()
+      if (shift < 49) low += (byte & 0x7f) * 2 ** shift
+      else high |= BigInt(byte & 0x7f) << BigInt(shift)
+      if (byte < 0x80) return high === 0n ? BigInt(low) : BigInt.asIntN(64, BigInt(low) | high)
+    }
+  }
+
+  binary(): string {
+    const length = this.number()
+    const start = this.#take(length)
+    return this.#buffer.toString('latin1', start, start + length)
+  }
+
+  text(): string {
+    const length = this.number()
+    const start = this.#take(length)
+    return this.#buffer.toString('utf8', start, start + length)
+  }
+
+  message(): Reader {
+    const length = this.number()
+    const start = this.#take(length)
+    return new Reader(this.#buffer, start, start + length)
+  }
+
+  /** Passes over a field that nobody asked for: a newer server may send more than we know. */
+  skip(): void {
+    if (this.#wire === 0) this.big()
+    else if (this.#wire === 1) this.#take(8)
+    else if (this.#wire === 2) this.#take(this.number())
+    else if (this.#wire === 5) this.#take(4)
+    else throw new RangeError(`unknown wire type ${this.#wire}`)
+  }
+
+  #byte(): number {
+    const at = this.#take(1)
+    return this.#buffer[at]!
+  }
+
+  #take(length: number): number {
+    const start = this.#at
+    this.#at += length
+    if (this.#at > this.#end) throw new RangeError('the message ends too early')
+    return start
+  }
+}

@@ -1,0 +1,252 @@
+import type { Connection } from 'mysql2/promise'
+import type {
+  Backend,
+  BackendEvents,
+  Guarantees,
+  JoinRequest,
+  LeaveRequest,
+  LineView,
+  RenewRequest,
+  Standing,
+} from '../../../core/backend.js'
+import { BackendError } from '../../../core/errors.js'
+import { Connections } from '../connections.js'
+import { string } from '../rows.js'
+import { ensureSchema } from '../schema.js'
+import { checkServer } from '../server.js'
+import { lender } from '../source.js'
+import { storeError } from '../store-error.js'
+import { type Tables, tablesOf } from '../tables.js'
+import { Doors } from './doors.js'
+import { Register } from './register.js'
+import type { Session } from './session.js'
+import { Sessions } from './sessions.js'
+
+/** The server's queue tells; a renewal is only the second way to learn. */
+const LOOK_AGAIN_MS = 60_000
+/** How long an evicted holder has to let go before its session is killed. */
+const EVICT_PATIENCE_MS = 2_000
+
+export const SESSION_GUARANTEES: Guarantees = {
+  scope: 'network',
+  order: 'none',
+  wake: 'push',
+  fence: 'strict',
+  lease: 'session',
+  handover: false,
+  atomicGroup: false,
+  minHold: 'process',
+  kinds: ['mutex'],
+  survives: ['client-crash'],
+  minTtlMs: 1_000,
+  ttlGranularityMs: 1_000,
+  sentence:
+    'A hold lasts as long as its connection: when the connection or the server goes, every hold is lost at once, and another may have it before a holder that is cut off knows. The processes are served by the server’s queue, the waiters of one process first come, first served. No step of a clock matters.',
+}
+
+export interface SessionBackendOptions {
+  readonly prefix: string
+  readonly connections: number
+}
+
+/** The port over GET_LOCK: the server's own locks, each held by a connection of ours. */
+export class SessionBackend implements Backend {
+  readonly name: string = 'mysql'
+  readonly guarantees: Guarantees = SESSION_GUARANTEES
+  readonly maxBatch: number = 128
+  readonly #prefix: string
+  readonly #tables: Tables
+  readonly #notes: Connections
+  readonly #sessions: Sessions
+  readonly #register: Register
+  readonly #tombstones = new Map<string, number>()
+  #doors!: Doors
+  #events!: BackendEvents
+
+  constructor(connect: () => Promise<Connection>, options: SessionBackendOptions) {
+    this.#prefix = options.prefix
+    this.#tables = tablesOf(options.prefix)
+    this.#notes = new Connections(lender(connect), 1)
+    this.#sessions = new Sessions(connect, options.connections, (session) => this.#ended(session))
+    this.#register = new Register(this.#notes, this.#tables, (ids) => void this.#evicted(ids))
+  }
+
+  async open(events: BackendEvents): Promise<void> {
+    this.#events = events
+    try {
+      const { mariadb } = await checkServer(this.#notes)
+      await ensureSchema(this.#notes, this.#prefix)
+      const [rows] = await this.#notes.run('SELECT DATABASE()', 'opening')
+      this.#doors = new Doors(this.#sessions, {
+        tables: this.#tables,
+        realm: `${string(rows?.[0]?.[0])}/${this.#prefix}`,
+        mariadb,
+        granted: (ticket) => {
+          this.#register.put(ticket)
+          this.#events.granted(ticket.request.id, ticket.order!)
+        },
+      })
+      await this.#sessions.desk()
+    } catch (error) {
+      this.#sessions.close()
+      this.#notes.close()
+      throw error
+    }
+  }
+
+  async join(requests: readonly JoinRequest[]): Promise<Standing[]> {
+    const known = requests.map((request) => this.#known(request))
+    const fresh = requests.filter((_, i) => known[i] === undefined)
+    if (fresh.length > 0) await this.#doors.enter(fresh)
+    return requests.map((request, i) => {
+      if (known[i] !== undefined) return known[i]
+      const ticket = this.#doors.find(request.id)
+      if (ticket === undefined) return this.#buried(request.id) ? { state: 'gone' } : { state: 'refused' }
+      this.#register.put(ticket)
+      return this.#standing(request)
+    })
+  }
+
+  async renew(requests: readonly RenewRequest[]): Promise<Standing[]> {
+    const failed = new Map<Session, BackendError>()
+    const sessions = new Map<Session, number>()
+    // A look is a hint: what fails there is said by the waiting itself.
+    await Promise.all(
+      requests.map(({ id }) => {
+        const ticket = this.#doors.find(id)
+        return ticket === undefined || ticket.session !== undefined
+          ? undefined
+          : this.#doors.look(ticket).catch(() => undefined)
+      }),
+    )
+    for (const { id, handle, ttlMs } of requests) {
+      const session = this.#doors.find(id)?.session
+      if (session !== undefined && handle === id) sessions.set(session, Math.max(ttlMs, sessions.get(session) ?? 0))
+    }
+    await Promise.all(
+      [...sessions].map(async ([session, ttlMs]) => {
+        try {
+          await session.run(session.keepSql(ttlMs) ?? 'DO 0', 'a heartbeat')
+        } catch (error) {
+          const failure = storeError(error, 'a heartbeat')
+          failed.set(
+            session,
+            failure instanceof BackendError
+              ? failure
+              : new BackendError(failure.message, { retryable: true, cause: failure }),
+          )
+        }
+      }),
+    )
+    return requests.map((request) => {
+      if (request.handle !== request.id) return { state: 'gone' }
+      const session = this.#doors.find(request.id)?.session
+      const error = session === undefined ? undefined : failed.get(session)
+      return error === undefined ? this.#standing(request) : { state: 'failed', error }
+    })
+  }
+
+  async leave(requests: readonly LeaveRequest[]): Promise<boolean[]> {
+    for (const { id, tombstoneMs } of requests) if (tombstoneMs > 0) this.#bury(id, tombstoneMs)
+    const ours = requests.flatMap(({ id, handle }) => {
+      const ticket = this.#doors.find(id)
+      return ticket === undefined || (handle !== undefined && handle !== id) ? [] : [ticket]
+    })
+    for (const { request } of ours) this.#register.drop(request.id)
+    const left = await this.#doors.leave(ours)
+    const answers = new Map(ours.map(({ request }, i) => [request.id, left[i]!]))
+    const evicted = requests
+      .filter(({ id, handle }) => handle === undefined && answers.get(id) === true)
+      .map(({ id }) => id)
+    if (evicted.length > 0) this.#events.lost(evicted)
+    return await Promise.all(
+      requests.map(
+        async ({ id, handle }) => answers.get(id) ?? (handle === undefined ? await this.#evictElsewhere(id) : false),
+      ),
+    )
+  }
+
+  view(name: string): Promise<LineView[]> {
+    return this.#register.view(name)
+  }
+
+  names(prefix: string): AsyncIterable<string> {
+    return this.#register.names(prefix)
+  }
+
+  async close(): Promise<void> {
+    await this.#register.close()
+    this.#doors?.close()
+    this.#sessions.close()
+    this.#notes.close()
+  }
+
+  /** What can be said before the server is asked. */
+  #known(request: JoinRequest): Standing | undefined {
+    if (this.#buried(request.id)) return { state: 'gone' }
+    if (request.line.kind !== 'mutex') return refusal('GET_LOCK has neither counts nor shared locks')
+    if (request.takeover) return refusal("a connection's lock cannot be taken over by another")
+    return this.#doors.find(request.id) === undefined ? undefined : this.#standing(request)
+  }
+
+  #standing({ id, ttlMs, waitTtlMs }: { id: string; ttlMs: number; waitTtlMs: number }): Standing {
+    const ticket = this.#doors.find(id)
+    if (ticket === undefined) return { state: 'gone' }
+    if (ticket.order !== undefined) return { state: 'granted', order: ticket.order, ttlMs }
+    return {
+      state: 'waiting',
+      ahead: ticket.line.queue.indexOf(ticket) + 1,
+      ttlMs: waitTtlMs,
+      lookAgainMs: LOOK_AGAIN_MS,
+    }
+  }
+
+  #ended(session: Session): void {
+    const lost = this.#doors?.ended(session) ?? []
+    for (const id of lost) this.#register.drop(id)
+    if (lost.length > 0) this.#events.lost(lost)
+  }
+
+  /** Somebody evicted these tickets of ours: only their own session can let go. */
+  async #evicted(ids: readonly string[]): Promise<void> {
+    const tickets = ids.flatMap((id) => this.#doors.find(id) ?? [])
+    for (const id of ids) this.#register.drop(id)
+    if (tickets.length === 0) return
+    this.#events.lost(tickets.map(({ request }) => request.id))
+    await this.#doors.leave(tickets)
+  }
+
+  async #evictElsewhere(id: string): Promise<boolean> {
+    const session = await this.#register.strike(id)
+    if (session === undefined) return false
+    const patience = performance.now() + EVICT_PATIENCE_MS
+    while (performance.now() < patience) {
+      if (await this.#register.isGone(id)) return true
+      await new Promise((resolve) => setTimeout(resolve, 25).unref())
+    }
+    // It hangs. Its connection may hold other locks as well: they are lost with it.
+    if (session !== 0)
+      await this.#notes.run(`KILL ${session}`, 'evicting a ticket', { raw: true }).catch(() => undefined)
+    return true
+  }
+
+  #buried(id: string): boolean {
+    return (this.#tombstones.get(id) ?? 0) > performance.now()
+  }
+
+  #bury(id: string, ms: number): void {
+    const now = performance.now()
+    for (const [old, until] of this.#tombstones) {
+      if (until > now) break
+      this.#tombstones.delete(old)
+    }
+    this.#tombstones.set(id, now + ms)
+  }
+}
+
+function refusal(why: string): Standing {
+  return {
+    state: 'failed',
+    error: new BackendError(`MySQL in session mode: ${why}. Use lease mode.`, { retryable: false }),
+  }
+}

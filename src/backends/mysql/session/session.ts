@@ -1,0 +1,129 @@
+import type { Connection } from 'mysql2/promise'
+import { BackendError } from '../../../core/errors.js'
+import { number, type Rows } from '../rows.js'
+import { unref } from '../source.js'
+import { isAnswer, noAnswer, storeError } from '../store-error.js'
+import type { SessionTicket } from './ticket.js'
+
+const CALL_TIMEOUT_MS = 4_500
+/** For a session that holds nothing. */
+const IDLE_S = 28_800
+
+/**
+ * One connection of ours, and the locks that the server keeps for it. The server drops it when it has heard nothing
+ * for a little longer than the longest ttl of what it holds, so a process that is stopped or cut off does not hold for ever.
+ */
+export class Session {
+  readonly id: number
+  readonly holds: Map<string, SessionTicket> = new Map()
+  readonly #connection: Connection
+  readonly #ended: (session: Session) => void
+  #keepS = 0
+  #heardAt = performance.now()
+  #beat: NodeJS.Timeout | undefined
+  #over = false
+  /** The calls that have no answer yet: the client library leaves them open when a connection is destroyed. */
+  readonly #underWay = new Set<() => void>()
+
+  private constructor(connection: Connection, id: number, ended: (session: Session) => void) {
+    this.#connection = connection
+    this.id = id
+    this.#ended = ended
+    connection.on('error', () => this.end())
+    connection.on('end', () => this.end())
+  }
+
+  static async open(connect: () => Promise<Connection>, ended: (session: Session) => void): Promise<Session> {
+    let connection: Connection
+    try {
+      connection = await connect()
+    } catch (error) {
+      throw storeError(error, 'connecting')
+    }
+    try {
+      unref(connection)
+      const [result] = await connection.query({
+        sql: "SET SESSION sql_mode = 'NO_ENGINE_SUBSTITUTION', autocommit = 1; SELECT CONNECTION_ID()",
+        rowsAsArray: true,
+        typeCast: false,
+      })
+      const session = new Session(connection, number((result as unknown as Rows[])[1]?.[0]?.[0]), ended)
+      await session.keepFor(0)
+      return session
+    } catch (error) {
+      connection.destroy()
+      throw storeError(error, 'connecting')
+    }
+  }
+
+  get over(): boolean {
+    return this.#over
+  }
+
+  /** Sends one packet. A session that does not answer is at its end: what it held is lost. */
+  async run(sql: string, doing: string, timeoutMs: number = CALL_TIMEOUT_MS): Promise<Rows[]> {
+    if (this.#over) throw endedError(doing)
+    let timer: NodeJS.Timeout | undefined
+    let giveUp = (): void => undefined
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(noAnswer(doing, timeoutMs)), timeoutMs)
+      timer.unref()
+      giveUp = () => reject(endedError(doing))
+    })
+    this.#underWay.add(giveUp)
+    try {
+      const query = this.#connection.query({ sql, rowsAsArray: true, typeCast: false })
+      const [result, fields] = await Promise.race([query, late])
+      this.#heardAt = performance.now()
+      const several = Array.isArray(fields) && (fields[0] === undefined || Array.isArray(fields[0]))
+      return (several ? result : [result]) as unknown as Rows[]
+    } catch (error) {
+      if (!isAnswer(error)) this.end()
+      throw storeError(error, doing)
+    } finally {
+      this.#underWay.delete(giveUp)
+      clearTimeout(timer)
+    }
+  }
+
+  /** The statement that makes the server wait long enough for word from us, and not much longer; none when it does already. */
+  keepSql(ttlMs: number): string | undefined {
+    let longest = ttlMs
+    for (const { request } of this.holds.values()) longest = Math.max(longest, request.ttlMs)
+    const seconds = longest === 0 ? IDLE_S : Math.min(IDLE_S, Math.ceil(longest / 1_000) + 1)
+    if (seconds === this.#keepS) return undefined
+    this.#keepS = seconds
+    this.#schedule()
+    return `SET SESSION wait_timeout = ${seconds}`
+  }
+
+  async keepFor(ttlMs: number): Promise<void> {
+    const sql = this.keepSql(ttlMs)
+    if (sql !== undefined) await this.run(sql, 'setting up a session')
+  }
+
+  end(): void {
+    if (this.#over) return
+    this.#over = true
+    clearInterval(this.#beat)
+    this.#connection.destroy()
+    for (const giveUp of this.#underWay) giveUp()
+    this.#ended(this)
+  }
+
+  /** Says that we live, where nothing else did. The renewals do so too; this is for what nobody renews. */
+  #schedule(): void {
+    clearInterval(this.#beat)
+    const everyMs = (this.#keepS * 1_000) / 4
+    this.#beat = setInterval(() => {
+      if (this.#underWay.size > 0 || performance.now() - this.#heardAt < everyMs) return
+      // A failure ends the session, which says all there is to say.
+      this.run('DO 0', 'a heartbeat').catch(() => this.end())
+    }, everyMs)
+    this.#beat.unref()
+  }
+}
+
+function endedError(doing: string): BackendError {
+  return new BackendError(`MySQL failed while ${doing}: the session has ended.`, { retryable: true })
+}

@@ -1,0 +1,42 @@
+import { createHash } from 'node:crypto'
+import type { JoinRequest } from '../../../core/backend.js'
+import { lineValue } from '../sql-text.js'
+import type { Session } from './session.js'
+
+/** A ticket of this process. The server knows only who has the lock. */
+export interface SessionTicket {
+  readonly request: JoinRequest
+  readonly line: LocalLine
+  readonly joinedAt: number
+  /** Both set once it holds. */
+  session?: Session
+  order?: bigint
+}
+
+/** What this process has to do with one lock: at most one holder, one who asks, and a queue. */
+export interface LocalLine {
+  readonly value: string
+  /** The lock's name on the server. */
+  readonly lock: string
+  holder?: SessionTicket
+  /** Being tried on the desk just now. */
+  trying?: SessionTicket
+  /** Stands in the server's queue for the first of ours. */
+  waiter?: Session
+  waiting?: Promise<void>
+  readonly queue: SessionTicket[]
+}
+
+/**
+ * The server compares the names of its locks without regard to case or accents and takes 64 characters at most;
+ * and they are the whole server's. So a lock is named by a digest of the database, the prefix and the line.
+ */
+export function localLine(request: JoinRequest, realm: string): LocalLine {
+  const value = lineValue(request.line)
+  const digest = createHash('sha256').update(`${realm}\0${value}`).digest('hex').slice(0, 48)
+  return { value, lock: `holdfast:${digest}`, queue: [] }
+}
+
+export function isIdle(line: LocalLine): boolean {
+  return line.holder === undefined && line.trying === undefined && line.waiter === undefined && line.queue.length === 0
+}

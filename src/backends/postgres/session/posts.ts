@@ -1,0 +1,108 @@
+import type { Dial } from '../connections.js'
+import { Post } from './post.js'
+
+/** A session with nothing to do is ended after this. */
+const IDLE_MS = 10_000
+
+/** The sessions of one client: one that tries and holds, and a bounded number that wait, each for one line. */
+export class Posts {
+  readonly #dial: Dial
+  readonly #most: number
+  readonly #name: string
+  readonly #ended: (post: Post) => void
+  readonly #free: Post[] = []
+  readonly #all = new Set<Post>()
+  #desk: Promise<Post> | undefined
+  #probe: Promise<Post> | undefined
+  #opening = 0
+  #closed = false
+  readonly #sweep: NodeJS.Timeout
+
+  constructor(dial: Dial, name: string, most: number, ended: (post: Post) => void) {
+    this.#dial = dial
+    this.#most = most
+    this.#name = name
+    this.#ended = ended
+    this.#sweep = setInterval(() => this.#endIdle(), IDLE_MS / 2).unref()
+  }
+
+  /** The session on which locks are tried, and which holds those that were free. It never waits. */
+  async desk(): Promise<Post> {
+    this.#desk ??= this.#open().catch((error: unknown) => {
+      this.#desk = undefined
+      throw error
+    })
+    return await this.#desk
+  }
+
+  /** A session that holds nothing, to ask whether somebody else would get a shared lock. */
+  async probe(): Promise<Post> {
+    this.#probe ??= this.#open().catch((error: unknown) => {
+      this.#probe = undefined
+      throw error
+    })
+    return await this.#probe
+  }
+
+  /** A session to wait on; undefined when all are taken. */
+  async take(): Promise<Post | undefined> {
+    const free = this.#free.pop()
+    if (free !== undefined) return free
+    if (this.#waiting + this.#opening >= this.#most) return undefined
+    this.#opening += 1
+    try {
+      return await this.#open()
+    } finally {
+      this.#opening -= 1
+    }
+  }
+
+  give(post: Post): void {
+    if (post.ended || this.#closed) return
+    post.idleSince = performance.now()
+    this.#free.push(post)
+  }
+
+  close(): void {
+    this.#closed = true
+    clearInterval(this.#sweep)
+    for (const post of this.#all) post.end()
+  }
+
+  /** The sessions beside the desk and the probe. */
+  get #waiting(): number {
+    return this.#all.size - (this.#desk === undefined ? 0 : 1) - (this.#probe === undefined ? 0 : 1)
+  }
+
+  async #open(): Promise<Post> {
+    const post = await Post.open(this.#dial, this.#name, (ended) => this.#gone(ended))
+    if (this.#closed) post.end()
+    this.#all.add(post)
+    return post
+  }
+
+  #gone(post: Post): void {
+    this.#all.delete(post)
+    const at = this.#free.indexOf(post)
+    if (at !== -1) this.#free.splice(at, 1)
+    void this.#forget(post)
+    this.#ended(post)
+  }
+
+  async #forget(post: Post): Promise<void> {
+    const [desk, probe] = [this.#desk, this.#probe]
+    if (desk !== undefined && (await desk) === post && this.#desk === desk) this.#desk = undefined
+    if (probe !== undefined && (await probe) === post && this.#probe === probe) this.#probe = undefined
+  }
+
+  #endIdle(): void {
+    const before = performance.now() - IDLE_MS
+    for (const post of [...this.#free]) {
+      if (post.idleSince < before) {
+        this.#free.splice(this.#free.indexOf(post), 1)
+        this.#all.delete(post)
+        post.end()
+      }
+    }
+  }
+}

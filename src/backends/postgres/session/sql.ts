@@ -1,0 +1,80 @@
+/**
+ * The statements of session mode. The key of a line is the 64-bit hash that anybody can compute in SQL:
+ * `pg_advisory_lock(hashtextextended('mutex:NAME', 0))` excludes us, and we exclude it.
+ * The fence is drawn in the same statement, once the lock is held.
+ */
+
+/** A statement that is prepared once for each session; the name says in an error what was being done. */
+export interface Statement {
+  readonly name: string
+  readonly text: string
+}
+
+const KEY = 'hashtextextended(q.line, 0)'
+const ONE_KEY = 'hashtextextended($1, 0)'
+const EACH = 'FROM unnest($1::text[], $2::boolean[]) WITH ORDINALITY q(line, shared, i) ORDER BY q.i'
+
+/** The statements that draw a fence, for one schema. `one` is the same for a single lock, what a quiet client does most. */
+export interface Draws {
+  readonly tryAll: Statement
+  readonly tryOne: Statement
+  /** Waits for one lock in the server's own queue. */
+  readonly waitAlone: Statement
+  readonly waitShared: Statement
+}
+
+export function draws(schema: string): Draws {
+  const fence = `nextval('"${schema}".ord')::text`
+  const wait = (lock: string): string =>
+    `SELECT CASE WHEN ${lock}(${ONE_KEY})::text IS NOT NULL THEN ${fence} END AS fence`
+  return {
+    tryAll: {
+      name: 'a join (session mode)',
+      text: `SELECT CASE WHEN CASE WHEN q.shared THEN pg_try_advisory_lock_shared(${KEY})
+        ELSE pg_try_advisory_lock(${KEY}) END THEN ${fence} END AS fence ${EACH}`,
+    },
+    tryOne: {
+      name: 'a join of one (session mode)',
+      text: `SELECT CASE WHEN CASE WHEN $2::boolean THEN pg_try_advisory_lock_shared(${ONE_KEY})
+        ELSE pg_try_advisory_lock(${ONE_KEY}) END THEN ${fence} END AS fence`,
+    },
+    waitAlone: { name: 'a wait (session mode)', text: wait('pg_advisory_lock') },
+    waitShared: { name: 'a shared wait (session mode)', text: wait('pg_advisory_lock_shared') },
+  }
+}
+
+/** Whether another session would get a shared lock now: not when a writer waits. */
+export const PROBE: Statement = {
+  name: 'a probe (session mode)',
+  text: `SELECT CASE WHEN pg_try_advisory_lock_shared(${KEY})
+    THEN pg_advisory_unlock_shared(${KEY}) ELSE false END::text AS free ${EACH}`,
+}
+
+export const UNLOCK: Statement = {
+  name: 'a release (session mode)',
+  text: `SELECT CASE WHEN q.shared THEN pg_advisory_unlock_shared(${KEY})
+    ELSE pg_advisory_unlock(${KEY}) END::text AS freed ${EACH}`,
+}
+
+export const UNLOCK_ONE: Statement = {
+  name: 'a release of one (session mode)',
+  text: `SELECT CASE WHEN $2::boolean THEN pg_advisory_unlock_shared(${ONE_KEY})
+    ELSE pg_advisory_unlock(${ONE_KEY}) END::text AS freed`,
+}
+
+export const BEAT: Statement = { name: 'a heartbeat', text: 'SELECT 1' }
+
+export const KEEP_FOR: Statement = {
+  name: 'a setting',
+  text: "SELECT set_config('idle_session_timeout', $1, false)",
+}
+
+export const CANCEL: Statement = { name: 'a cancel', text: 'SELECT pg_cancel_backend($1)::text AS sent' }
+
+/** Whether the server has given the lock to that session, whose answer may still be on its way. */
+export const HAS_LOCK: Statement = {
+  name: 'a look',
+  text: `SELECT EXISTS (
+    SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = $1
+  )::text AS has`,
+}

@@ -1,0 +1,40 @@
+import type { JoinRequest } from '../../core/backend.js'
+import type { Node } from './node.js'
+
+/** The client's side of one ticket over a quorum. */
+export class Entry {
+  readonly request: JoinRequest
+  /** Every try has a ticket of its own on the servers, so that the tombstone of one never hits the next. */
+  ticket: string
+  /** The fence, once held. */
+  order: bigint | undefined
+  /** Monotonic: when the lease on the servers ends at the latest. */
+  until = 0
+  left = false
+  /** Servers at which the join was broken off: they may have the ticket all the same, or get it late. */
+  readonly silent: Set<Node> = new Set()
+  /** Servers that said that the ticket stood and is gone. */
+  readonly released: Set<Node> = new Set()
+  #tries = 0
+
+  constructor(request: JoinRequest) {
+    this.request = request
+    this.ticket = request.id
+  }
+
+  get tries(): number {
+    return this.#tries
+  }
+
+  /** A new ticket for a new try. */
+  again(): void {
+    this.#tries += 1
+    if (this.#tries > 1) this.ticket = `${this.request.id}-${this.#tries.toString(36)}`
+    this.silent.clear()
+    this.released.clear()
+  }
+
+  get held(): boolean {
+    return this.order !== undefined
+  }
+}

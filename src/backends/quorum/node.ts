@@ -1,0 +1,159 @@
+import type { FloorBackend, JoinRequest, LeaveRequest, Origin, RenewRequest, Standing } from '../../core/backend.js'
+import { BackendError } from '../../core/errors.js'
+
+/** What one server answered, and whether its word counts. */
+export interface Vote<Answer> {
+  readonly answer: Answer
+  /** The server was fit when it was asked and when it answered, and was not restarted in between. */
+  readonly counts: boolean
+}
+
+/** `uptime` is told in whole seconds. */
+const UPTIME_GRAIN_MS = 1_000
+const FIRST_RETRY_MS = 100
+const LONGEST_RETRY_MS = 2_000
+
+/**
+ * One server of a quorum: keeps the connection, and knows whether its word counts.
+ *
+ * A server that was restarted may have forgotten a ticket that still counts on two others: {1,2,3} hold, 3 comes back
+ * empty, {3,4,5} would hold too. So it counts only once it has been up for longer than any lease can last, and once
+ * it has learnt from a majority of the others which orders were given.
+ */
+export class Node {
+  readonly label: string
+  readonly backend: FloorBackend
+  /** How far the server's clock was ahead of ours (microseconds), and when that was seen. */
+  clockLead: bigint | undefined
+  /** Why it does not count now; undefined: it does. */
+  unfit: string | undefined = 'it was not reached yet'
+  readonly #options: NodeOptions
+  #opened = false
+  #closed = false
+  #checking = false
+  #again = false
+  #failures = 0
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(backend: FloorBackend, label: string, options: NodeOptions) {
+    this.backend = backend
+    this.label = label
+    this.#options = options
+  }
+
+  /** Resolves when the server has been asked once, whatever it said. Goes on trying until closed. */
+  async start(): Promise<void> {
+    try {
+      await this.backend.open({
+        granted: () => undefined,
+        moved: () => undefined,
+        lost: (ids) => this.#options.lost(this, ids),
+        unsure: () => this.#doubt(),
+      })
+      this.#opened = true
+      this.#failures = 0
+    } catch (error) {
+      this.unfit = error instanceof Error ? error.message : String(error)
+      return this.#later(() => void this.start())
+    }
+    await this.check()
+  }
+
+  join(requests: readonly JoinRequest[]): Promise<Vote<Standing[]>> {
+    return this.#ask(() => this.backend.join(requests))
+  }
+
+  renew(requests: readonly RenewRequest[]): Promise<Vote<Standing[]>> {
+    return this.#ask(() => this.backend.renew(requests))
+  }
+
+  leave(requests: readonly LeaveRequest[]): Promise<Vote<(boolean | BackendError)[]>> {
+    return this.#ask(() => this.backend.leave(requests))
+  }
+
+  get opened(): boolean {
+    return this.#opened
+  }
+
+  async origin(): Promise<Origin> {
+    const sent = performance.now()
+    const origin = await this.backend.origin()
+    this.clockLead = origin.clock - micros(sent)
+    return origin
+  }
+
+  /** Finds out whether the server's word counts. */
+  async check(): Promise<void> {
+    if (this.#checking) {
+      this.#again = true
+      return
+    }
+    this.#checking = true
+    try {
+      do {
+        this.#again = false
+        await this.#examine()
+      } while (this.#again)
+      this.#failures = 0
+    } catch (error) {
+      this.unfit = error instanceof Error ? error.message : String(error)
+      this.#later(() => void this.check())
+    } finally {
+      this.#checking = false
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    clearTimeout(this.#timer)
+    if (this.#opened) await this.backend.close()
+  }
+
+  async #examine(): Promise<void> {
+    const { run, upMs, learnt } = await this.origin()
+    const fitAt = this.#options.maxTtlMs + UPTIME_GRAIN_MS
+    if (upMs < fitAt) {
+      this.unfit = `it was started ${Math.round(upMs / 1000)} s ago and counts only after ${Math.ceil(fitAt / 1000)} s`
+      return this.#later(() => void this.check(), Math.min(fitAt - upMs, LONGEST_RETRY_MS))
+    }
+    if (!learnt) {
+      const floor = await this.#options.floorOfOthers(this)
+      await this.backend.raise(floor, run)
+    }
+    // A restart meanwhile has set #again, so that this is looked at once more before it counts.
+    if (!this.#again) this.unfit = undefined
+  }
+
+  // The connection was broken and is there again: it may lead to another run of the server.
+  #doubt(): void {
+    this.unfit = 'it was out of reach'
+    if (this.#checking) this.#again = true
+    else void this.check()
+  }
+
+  async #ask<Answer>(call: () => Promise<Answer>): Promise<Vote<Answer>> {
+    if (!this.#opened) throw new BackendError(`${this.unfit}`, { retryable: true })
+    const before = this.unfit
+    const answer = await call()
+    return { answer, counts: before === undefined && this.unfit === undefined }
+  }
+
+  #later(fn: () => void, ms?: number): void {
+    if (this.#closed) return
+    this.#failures += 1
+    clearTimeout(this.#timer)
+    const pause = ms ?? Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(this.#failures, 10))
+    this.#timer = setTimeout(fn, pause).unref()
+  }
+}
+
+export interface NodeOptions {
+  readonly maxTtlMs: number
+  /** The highest order that a majority of the other servers knows; rejects when too few can be asked. */
+  floorOfOthers(node: Node): Promise<bigint>
+  lost(node: Node, ids: readonly string[]): void
+}
+
+export function micros(ms: number): bigint {
+  return BigInt(Math.round(ms * 1000))
+}

@@ -1,0 +1,258 @@
+import type {
+  Backend,
+  BackendEvents,
+  FloorBackend,
+  Guarantees,
+  JoinRequest,
+  LeaveRequest,
+  LineView,
+  RenewRequest,
+  Standing,
+} from '../../core/backend.js'
+import { BackendError, ConfigError, UnsupportedError } from '../../core/errors.js'
+import { Ballot } from './ballot.js'
+import { Entry } from './entry.js'
+import { Floors } from './floors.js'
+import { guarantees } from './guarantees.js'
+import { Node } from './node.js'
+import { poll } from './poll.js'
+import { mergeViews } from './views.js'
+import { WaitingRoom } from './waiting-room.js'
+
+export interface QuorumOptions {
+  /** The longest ttl allowed, in ms: a server that was restarted counts only after so long. Default 60,000. */
+  readonly maxTtlMs?: number
+  /** How long one server may take before the others decide without it. Default 500. */
+  readonly nodeTimeoutMs?: number
+  /** What to call the servers in messages, in their order. */
+  readonly labels?: readonly string[]
+}
+
+/** How long a server may take to be there before the client starts without it. */
+const OPEN_MS = 2_000
+
+/** A ticket's way through this class: try (join) · held: renew, repair · leave. Waiting is done by asking again. */
+export class QuorumBackend implements Backend {
+  readonly name: string = 'quorum'
+  readonly guarantees: Guarantees
+  readonly maxBatch: number
+  readonly #nodes: readonly Node[]
+  readonly #majority: number
+  readonly #timeoutMs: number
+  readonly #floors: Floors
+  readonly #ballot: Ballot
+  readonly #room = new WaitingRoom()
+  readonly #entries = new Map<string, Entry>()
+  #events!: BackendEvents
+
+  constructor(backends: readonly FloorBackend[], options: QuorumOptions) {
+    const { maxTtlMs = 60_000, nodeTimeoutMs = 500, labels = [] } = options
+    if (backends.length < 3) throw new ConfigError('A quorum needs at least three servers: one of two is no majority.')
+    if (!(maxTtlMs >= 100)) throw new ConfigError('`maxTtlMs` must be 100 or more.')
+    this.#majority = Math.floor(backends.length / 2) + 1
+    this.#timeoutMs = nodeTimeoutMs
+    this.maxBatch = Math.min(...backends.map(({ maxBatch }) => maxBatch))
+    this.guarantees = guarantees(maxTtlMs, Math.max(...backends.map((backend) => backend.guarantees.minTtlMs)))
+    const nodeOptions = {
+      maxTtlMs,
+      floorOfOthers: (node: Node) => this.#floorOfOthers(node),
+      lost: (_node: Node, ids: readonly string[]) => this.#lost(ids),
+    }
+    this.#nodes = backends.map((backend, i) => new Node(backend, labels[i] ?? `server ${i + 1}`, nodeOptions))
+    this.#floors = new Floors(this.#nodes)
+    this.#ballot = new Ballot(this.#nodes, this.#majority, nodeTimeoutMs, this.#floors)
+  }
+
+  async open(events: BackendEvents): Promise<void> {
+    this.#events = events
+    // Never rejects: a server that cannot be reached is tried again for as long as the client lives.
+    await poll(
+      this.#nodes,
+      OPEN_MS,
+      (node) => node.start(),
+      () => false,
+    )
+    if (this.#nodes.filter((node) => node.opened).length >= this.#majority) return
+    const error = this.#ballot.noMajority('open')
+    await this.close()
+    throw error
+  }
+
+  async join(requests: readonly JoinRequest[]): Promise<Standing[]> {
+    const entries = requests.map((request) => {
+      if (request.line.kind === 'semaphore') {
+        throw new UnsupportedError(
+          'A semaphore cannot be kept by a quorum: use one Redis, PostgreSQL or ZooKeeper for it.',
+        )
+      }
+      const entry = this.#entries.get(request.id) ?? new Entry(request)
+      this.#entries.set(request.id, entry)
+      return entry
+    })
+    return await this.#stand(entries)
+  }
+
+  async renew(tickets: readonly RenewRequest[]): Promise<Standing[]> {
+    const standings: Standing[] = []
+    const held: number[] = []
+    const waiting: number[] = []
+    for (const [i, { id }] of tickets.entries()) {
+      const entry = this.#entries.get(id)
+      if (entry === undefined || entry.left) standings[i] = { state: 'gone' }
+      else (entry.held ? held : waiting).push(i)
+    }
+    const entryAt = (i: number): Entry => this.#entries.get(tickets[i]!.id)!
+    const [kept, stood] = await Promise.all([
+      held.length === 0 ? [] : this.#ballot.extend(held.map((i) => ({ entry: entryAt(i), ttlMs: tickets[i]!.ttlMs }))),
+      waiting.length === 0 ? [] : this.#stand(waiting.map(entryAt)),
+    ])
+    for (const [n, i] of held.entries()) {
+      standings[i] = kept[n]!
+      if (kept[n]!.state === 'gone') this.#forget(this.#entries.get(tickets[i]!.id))
+    }
+    for (const [n, i] of waiting.entries()) standings[i] = stood[n]!
+    return standings
+  }
+
+  async leave(tickets: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
+    const waited = tickets.map(({ id }) => this.#isWaiting(this.#entries.get(id)))
+    const answers = await this.#ballot.leave(tickets, (id) => this.#entries.get(id))
+    // Who waits stands in this client alone, and nothing of it is on the servers but what a try may have left there.
+    const results = answers.map((answer, i) => (waited[i] ? true : answer))
+    for (const [i, { id }] of tickets.entries()) {
+      const entry = this.#entries.get(id)
+      // Known to be gone, or unknown: core asks again in that case, and finds what was counted so far.
+      if (typeof results[i] === 'boolean') this.#forget(entry)
+      else if (entry !== undefined) this.#vacate(entry)
+    }
+    return results
+  }
+
+  async view(name: string): Promise<LineView[]> {
+    const answers = await this.#askAll('look at a line', (node) => node.backend.view(name))
+    return mergeViews(answers, this.#majority)
+  }
+
+  async *names(prefix: string): AsyncIterable<string> {
+    const lists = await this.#askAll('list the lines', async (node) => {
+      const list: string[] = []
+      for await (const name of node.backend.names(prefix)) list.push(name)
+      return list
+    })
+    yield* new Set(lists.flat())
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#nodes.map((node) => node.close()))
+  }
+
+  // Those whose turn it is ask the servers, in one call a server; the others of this client wait without asking.
+  async #stand(entries: readonly Entry[]): Promise<Standing[]> {
+    const now = performance.now()
+    const turn = entries.filter((entry) => !entry.held && !entry.left && this.#mayTry(entry, entries, now))
+    const again = entries.filter((entry) => entry.held)
+    const [tried, kept] = await Promise.all([
+      turn.length === 0 ? [] : this.#ballot.tryAll(turn),
+      again.length === 0 ? [] : this.#ballot.extend(again.map((entry) => ({ entry, ttlMs: entry.request.ttlMs }))),
+    ])
+    return entries.map((entry) => {
+      const at = turn.indexOf(entry)
+      if (at !== -1) return this.#tried(entry, tried[at]!)
+      return kept[again.indexOf(entry)] ?? this.#notNow(entry)
+    })
+  }
+
+  // Of two that ask for one line in one call only the first does: they would only stand in each other's way.
+  #mayTry(entry: Entry, entries: readonly Entry[], now: number): boolean {
+    if (entry.request.wait) this.#room.wait(entry)
+    if (!this.#room.mayTry(entry, now)) return false
+    const { kind, name } = entry.request.line
+    const first = entries.find(({ request: { line } }) => line.kind === kind && line.name === name)
+    return first === entry || kind !== 'mutex'
+  }
+
+  #tried(entry: Entry, standing: Standing): Standing {
+    if (standing.state === 'granted') {
+      // Given up while the servers were asked: the leave is on its way to all of them.
+      if (entry.left) return { state: 'gone' }
+      this.#room.hold(entry)
+      if (entry.request.line.kind === 'rw') this.#wake(entry)
+      return standing
+    }
+    if (standing.state === 'gone') this.#forget(entry)
+    if (standing.state === 'refused') {
+      this.#room.othersSeen(entry, performance.now())
+      return this.#notNow(entry)
+    }
+    return standing
+  }
+
+  #isWaiting(entry: Entry | undefined): boolean {
+    return entry !== undefined && entry.request.wait && !entry.held && !entry.left
+  }
+
+  #notNow(entry: Entry): Standing {
+    if (entry.left) return { state: 'gone' }
+    const { wait, waitTtlMs } = entry.request
+    if (!wait) {
+      this.#forget(entry)
+      return { state: 'refused' }
+    }
+    const lookAgainMs = this.#room.lookAgainMs(entry, performance.now())
+    return { state: 'waiting', ahead: this.#room.ahead(entry), ttlMs: waitTtlMs, lookAgainMs }
+  }
+
+  #forget(entry: Entry | undefined): void {
+    if (entry === undefined) return
+    this.#entries.delete(entry.request.id)
+    this.#vacate(entry)
+  }
+
+  #vacate(entry: Entry): void {
+    entry.left = true
+    if (this.#room.leave(entry, performance.now())) this.#wake(entry)
+  }
+
+  #wake(entry: Entry): void {
+    const { line } = entry.request
+    // After the answer that this is part of has been given.
+    setImmediate(() => this.#events.moved(line))
+  }
+
+  // One server dropped it: somebody evicted it there. The renewal tells whether a majority did.
+  #lost(tickets: readonly string[]): void {
+    const ids = [...this.#entries.values()]
+      .filter((entry) => tickets.includes(entry.ticket))
+      .map((entry) => entry.request.id)
+    if (ids.length > 0) this.#events.unsure(ids)
+  }
+
+  async #floorOfOthers(node: Node): Promise<bigint> {
+    const others = this.#nodes.filter((other) => other !== node)
+    const needed = Math.floor(others.length / 2) + 1
+    const answers = await poll(
+      others,
+      this.#timeoutMs,
+      async (other) => {
+        if (!other.opened) throw new Error(`${other.label} cannot be reached`)
+        return await other.origin()
+      },
+      () => false,
+    )
+    const lasts = [...answers.values()].flatMap((answer) => (answer instanceof Error ? [] : [answer.last]))
+    if (lasts.length < needed) {
+      throw new Error(`it must learn the orders of ${needed} others, and only ${lasts.length} answered`)
+    }
+    return lasts.reduce((highest, last) => (last > highest ? last : highest), 0n)
+  }
+
+  async #askAll<Answer>(doing: string, ask: (node: Node) => Promise<Answer>): Promise<Answer[]> {
+    const open = this.#nodes.filter((node) => node.opened)
+    const answers = await poll(open, Math.max(this.#timeoutMs, 2_000), ask, () => false)
+    const good = [...answers.values()].filter(
+      (answer): answer is Awaited<Answer> & Answer => !(answer instanceof Error),
+    )
+    if (good.length < this.#majority) throw this.#ballot.noMajority(doing)
+    return good
+  }
+}

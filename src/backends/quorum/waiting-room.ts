@@ -1,0 +1,98 @@
+import { type LineKey, lineText } from '../../core/line.js'
+import type { Entry } from './entry.js'
+
+/** How often one client may hand a lock to itself before it lets others try. */
+const OWN_TURNS = 5
+/** Others were here so lately that they may still want it. */
+const LATELY_MS = 1_000
+const SHORTEST_LOOK_MS = 5
+const LONGEST_LOOK_MS = 100
+
+interface Room {
+  readonly line: LineKey
+  readonly waiting: Set<Entry>
+  readonly held: Set<Entry>
+  /** Hand-overs in a row within this client. */
+  turns: number
+  othersAt: number
+  pauseUntil: number
+}
+
+/**
+ * Who waits in this client, by line. Only the first of them asks the servers: fifty that ask at once would split the
+ * votes between them, and get nothing.
+ */
+export class WaitingRoom {
+  readonly #rooms = new Map<string, Room>()
+
+  /** True when this entry may ask now: nobody of this client stands before it, holds a mutex, or had too many turns. */
+  mayTry(entry: Entry, now: number): boolean {
+    const room = this.#rooms.get(lineText(entry.request.line))
+    if (room === undefined) return true
+    const [first] = room.waiting
+    if (first !== undefined && first !== entry) return false
+    if (now < room.pauseUntil && entry.request.wait) return false
+    if (room.line.kind !== 'mutex') return true
+    for (const held of room.held) if (held !== entry && now < held.until) return false
+    return true
+  }
+
+  wait(entry: Entry): void {
+    this.#room(entry.request.line).waiting.add(entry)
+  }
+
+  hold(entry: Entry): void {
+    const room = this.#room(entry.request.line)
+    room.waiting.delete(entry)
+    room.held.add(entry)
+  }
+
+  /** Somebody outside this client was in the way. */
+  othersSeen(entry: Entry, now: number): void {
+    const room = this.#room(entry.request.line)
+    room.othersAt = now
+    room.turns = 0
+  }
+
+  /** True when others of this client wait there and should look again. */
+  leave(entry: Entry, now: number): boolean {
+    const key = lineText(entry.request.line)
+    const room = this.#rooms.get(key)
+    if (room === undefined) return false
+    room.waiting.delete(entry)
+    if (room.held.delete(entry)) {
+      room.turns += 1
+      if (room.turns >= OWN_TURNS && now - room.othersAt < LATELY_MS) {
+        room.turns = 0
+        room.pauseUntil = now + 2 * SHORTEST_LOOK_MS * (1 + Math.random())
+      }
+    }
+    if (room.waiting.size === 0 && room.held.size === 0) this.#rooms.delete(key)
+    return room.waiting.size > 0
+  }
+
+  ahead(entry: Entry): number {
+    const room = this.#rooms.get(lineText(entry.request.line))
+    return room === undefined ? 0 : room.held.size + [...room.waiting].indexOf(entry)
+  }
+
+  /** When to look again: soon for the first, at random, so that two clients do not march in step. */
+  lookAgainMs(entry: Entry, now: number): number {
+    const room = this.#rooms.get(lineText(entry.request.line))
+    const [first] = room?.waiting ?? []
+    if (first !== entry) return entry.request.waitTtlMs
+    if (room !== undefined && now < room.pauseUntil) return room.pauseUntil - now
+    const most = Math.min(LONGEST_LOOK_MS, SHORTEST_LOOK_MS * 2 ** Math.min(1 + entry.tries / 4, 6))
+    return SHORTEST_LOOK_MS + Math.random() * most
+  }
+
+  #room(line: LineKey): Room {
+    const key = lineText(line)
+    let room = this.#rooms.get(key)
+    if (room === undefined) {
+      room = { line, waiting: new Set(), held: new Set(), turns: 0, othersAt: Number.NEGATIVE_INFINITY, pauseUntil: 0 }
+      this.#rooms.set(key, room)
+    }
+    return room
+  }
+}

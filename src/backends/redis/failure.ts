@@ -1,0 +1,44 @@
+import { BackendError } from '../../core/errors.js'
+
+/** Answers of Redis that will be different in a while: it starts, fails over, moves a slot or runs a long script. */
+const PASSING = new Set([
+  'READONLY',
+  'LOADING',
+  'MASTERDOWN',
+  'TRYAGAIN',
+  'CLUSTERDOWN',
+  'MOVED',
+  'ASK',
+  'NOREPLICAS',
+  'BUSY',
+  'UNBLOCKED',
+  'NOSCRIPT',
+])
+
+const ADVICE: Readonly<Record<string, string>> = {
+  NOAUTH: 'Put the password into the URL or the client.',
+  WRONGPASS: 'Check the user and the password.',
+  NOPERM: "Allow the user what docs/backends/redis.md lists under 'Rights'.",
+  OOM: 'Its memory is full: raise maxmemory or free some. Releases and renewals still work.',
+  MISCONF: 'It cannot write its snapshot to disk and refuses writes: look at its log.',
+  WRONGTYPE: 'A key of that name is in use for something else: choose another prefix.',
+}
+
+/** What a script answered for one item instead of a standing. */
+export function itemFailure(text: string, doing: string): BackendError {
+  return failure(new Error(/^[A-Z]{2,} /.test(text) ? text : `ERR ${text}`), doing)
+}
+
+/** What went wrong at Redis, as an error of ours: unknown for the caller, and whether to ask again. */
+export function failure(error: unknown, doing: string): BackendError {
+  if (error instanceof BackendError) return error
+  const message = error instanceof Error ? error.message : String(error)
+  const word = /^-?([A-Z]{2,})(?: |$)/.exec(message)?.[1]
+  const retryable = word === undefined || PASSING.has(word)
+  const advice =
+    ADVICE[word ?? ''] ?? (retryable ? 'Asked again, it may answer.' : 'Asked again, it will say the same.')
+  return new BackendError(`Redis failed to ${doing}: ${message}${/[.!?]$/.test(message) ? '' : '.'} ${advice}`, {
+    retryable,
+    cause: error,
+  })
+}

@@ -1,0 +1,144 @@
+-- Stand in line. KEYS and tickets: see line.lua.
+-- ARGV[1]: the channel of whoever asks. Then for each item
+-- 'KIND WAITS TTL WAIT_TTL FLOOR GROUP ID WEIGHT CAPACITY DROP JSON': KIND is 'm' (mutex) or 'c' (counted), WAITS 'w'
+-- or '-'; FLOOR, GROUP and DROP (ids, with commas) may be '-'; JSON is '' where it is that of the item before.
+
+-- One mutex with nobody there, the usual case: four commands, before anything else is set up.
+if #KEYS == 5 and string.byte(ARGV[2]) == 109 and redis.call('EXISTS', KEYS[2], KEYS[4]) == 0 then
+  local ttl, floor, ticket, json =
+    string.match(ARGV[2], '^m . (%d+) %d+ (%S+) %S+ (%S+ %d+ %d+) %S+ (.*)$')
+  local time = redis.call('TIME')
+  local order = time[1] * 1000000 + time[2]
+  if floor ~= '-' and tonumber(floor) > order then order = tonumber(floor) end
+  local text = string.format('%.0f', order)
+  local last = redis.call('SET', KEYS[1], text, 'GET')
+  if last and tonumber(last) >= order then
+    text = string.format('%.0f', last + 1)
+    redis.call('SET', KEYS[1], text)
+  end
+  ticket = string.gsub(ticket, ' ', ' = ', 1)
+  redis.call('SET', KEYS[2], 'hf1 ' .. ticket .. ' ' .. ARGV[1] .. ' ' .. text .. ' ' .. json, 'PX', ttl)
+  return 'g' .. text
+end
+
+-- include line.lua
+
+local count = (#KEYS - 1) / 4
+local json
+
+local function read(item)
+  local ask = { item = item }
+  ask.kind, ask.waits, ask.ttl, ask.waitTtl, ask.floor, ask.group, ask.id, ask.weight, ask.capacity, ask.drop, ask.json =
+    match(ARGV[item + 1], '^(.) (.) (%d+) (%d+) (%S+) (%S+) (%S+) (%d+) (%d+) (%S+) (.*)$')
+  if ask.json == '' then ask.json = json else json = ask.json end
+  return ask
+end
+
+local function write(ask)
+  local order = draw(ask.floor)
+  return order, 'hf1 ' .. ask.id .. ' = ' .. ask.weight .. ' ' .. ask.capacity .. ' ' .. ARGV[1] .. ' ' .. order .. ' ' .. ask.json
+end
+
+local function grant(line, ask)
+  local order, ticket = write(ask)
+  if not line.counted then
+    call('SET', line.main, ticket, 'PX', ask.ttl)
+    return 'g' .. order
+  end
+  line.sum, line.top, line.changed = line.sum + ask.weight, tonumber(order), true
+  call('ZADD', line.order, order, ask.id)
+  call('HSET', line.tickets, ask.id, ticket)
+  lease(line, ask.id, ask.ttl)
+  return 'g' .. order
+end
+
+local function wait(line, ask)
+  local order, ticket = write(ask)
+  call('ZADD', line.order, order, ask.id)
+  call('HSET', line.tickets, ask.id, ticket)
+  return stand(line, ask.id, ticket, false, 0, ask.waitTtl)
+end
+
+local function free(line, ask)
+  if not line.counted then return not line.value and call('EXISTS', line.order) == 0 end
+  return line.sum + ask.weight <= tonumber(ask.capacity)
+    and call('ZCOUNT', line.order, '(' .. format('%.0f', line.top), '+inf') == 0
+end
+
+-- The owner's earlier tickets, found by the client beforehand; one that came into this client's hands since stays.
+local function dropEarlier(line, ids)
+  for id in string.gmatch(ids, '[^,]+') do
+    local ticket = find(line, id)
+    if ticket and ticket ~= 'x' and match(ticket, '^hf1 %S+ %S+ %d+ %d+ (%S+) ') ~= ARGV[1] then
+      tell('x', ticket)
+      letGo(line, id, ticket)
+    end
+  end
+end
+
+-- `dry`: only say whether it would be granted.
+local function join(ask, dry)
+  local line = enter(2 + (ask.item - 1) * 4, ask.kind == 'c')
+  local ticket, granted = find(line, ask.id)
+  local answer
+  if not ticket and ask.drop ~= '-' then dropEarlier(line, ask.drop) end
+  if ticket and (ticket == 'x' or match(ticket, '^hf1 %S+ (%S+)') == '!') then
+    answer = 'x'
+  elseif ticket then
+    answer = dry and granted and 'g' or stand(line, ask.id, ticket, granted, ask.ttl, ask.waitTtl)
+  elseif free(line, ask) then
+    answer = dry and 'g' or grant(line, ask)
+  elseif ask.waits == 'w' then
+    answer = wait(line, ask)
+  else
+    answer = 'r'
+  end
+  finish(line, ask.item)
+  return answer
+end
+
+-- A mutex with nobody there, within a batch.
+local function quick(ask)
+  local key = 2 + (ask.item - 1) * 4
+  if ask.kind == 'c' or call('EXISTS', KEYS[key], KEYS[key + 2]) ~= 0 then return join(ask) end
+  local order, ticket = write(ask)
+  call('SET', KEYS[key], ticket, 'PX', ask.ttl)
+  return 'g' .. order
+end
+
+-- Takes back what a repeated call finds of a group that can no longer be had whole.
+local function takeBack(ask)
+  local line = enter(2 + (ask.item - 1) * 4, ask.kind == 'c')
+  local ticket = find(line, ask.id)
+  if ticket and ticket ~= 'x' then letGo(line, ask.id, ticket) end
+  finish(line, ask.item)
+end
+
+-- All or nothing: ask each line first, and only then write.
+local function joinGroup(list, asks)
+  local whole = true
+  for _, ask in ipairs(asks) do
+    list[ask.item] = attempt(join, ask, true)
+    if list[ask.item] ~= 'g' then whole = false end
+  end
+  for _, ask in ipairs(asks) do
+    if whole then
+      list[ask.item] = attempt(join, ask)
+    elseif list[ask.item] == 'g' then
+      attempt(takeBack, ask)
+      list[ask.item] = 'r'
+    end
+  end
+end
+
+local list, group = {}, {}
+for item = 1, count do
+  local ask = read(item)
+  if #group > 0 and group[1].group ~= ask.group then
+    joinGroup(list, group)
+    group = {}
+  end
+  if ask.group == '-' then list[item] = attempt(quick, ask) else group[#group + 1] = ask end
+end
+if #group > 0 then joinGroup(list, group) end
+return answers(list)

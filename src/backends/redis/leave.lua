@@ -1,0 +1,68 @@
+-- Release or give up, and grant whom the rule grants now. KEYS and tickets: see line.lua.
+-- ARGV of each item: 'KIND KEEP TOMBSTONE ID HANDLE' (HANDLE '-': whatever it is)
+
+-- One mutex with nobody waiting, the usual case: three commands, before anything else is set up.
+if #KEYS == 5 and string.sub(ARGV[1], 1, 6) == 'm 0 0 ' then
+  local value, ours = redis.call('GET', KEYS[2]), 'hf1 ' .. string.sub(ARGV[1], 7) .. ' '
+  if value and string.sub(value, 1, #ours) == ours and redis.call('EXISTS', KEYS[4]) == 0 then
+    redis.call('DEL', KEYS[2])
+    return '1'
+  end
+end
+
+-- include line.lua
+
+-- Goes on standing for a while, but nobody speaks for it any more.
+local function keep(line, id, ticket, ms)
+  local left = string.gsub(ticket, '^(hf1 %S+) %S+', '%1 !', 1)
+  if line.value == ticket then
+    call('SET', line.main, left, 'PX', ms)
+    line.value = left
+  else
+    call('HSET', line.tickets, id, left)
+    lease(line, id, ms)
+  end
+end
+
+local function leave(item)
+  local kind, keepMs, tombstoneMs, id, handle = match(ARGV[item], '^(.) (%d+) (%d+) (%S+) (%S+)$')
+  local line = enter(2 + (item - 1) * 4, kind == 'c')
+  local ticket, granted = find(line, id)
+  local answer = '0'
+  if ticket and ticket ~= 'x' and (handle == '-' or handle == match(ticket, '^hf1 %S+ (%S+)')) then
+    answer = '1'
+    if keepMs ~= '0' and granted then
+      -- A ticket that is marked as left is its own tombstone.
+      if line.counted then keepMs, tombstoneMs = format('%.0f', math.max(keepMs, tombstoneMs)), '0' end
+      keep(line, id, ticket, keepMs)
+    else
+      letGo(line, id, ticket)
+      if handle == '-' then tell('x', ticket) end
+    end
+  end
+  -- Somebody else's by now, and in the very place where the tombstone would go.
+  local stays = ticket and answer == '0' and ticket ~= 'x' and ticket ~= line.value
+  if tombstoneMs ~= '0' and not stays then
+    call('HSET', line.tickets, id, 'x')
+    lease(line, id, tombstoneMs)
+  end
+  finish(line, item)
+  return answer
+end
+
+-- A mutex with nobody waiting, within a batch.
+local function quick(item)
+  if sub(ARGV[item], 1, 6) == 'm 0 0 ' then
+    local key, ours = 2 + (item - 1) * 4, 'hf1 ' .. sub(ARGV[item], 7) .. ' '
+    local value = call('GET', KEYS[key])
+    if value and sub(value, 1, #ours) == ours and call('EXISTS', KEYS[key + 2]) == 0 then
+      call('DEL', KEYS[key])
+      return '1'
+    end
+  end
+  return leave(item)
+end
+
+local list = {}
+for item = 1, (#KEYS - 1) / 4 do list[item] = attempt(quick, item) end
+return answers(list)

@@ -1,0 +1,164 @@
+import { ConfigError } from '../../core/errors.js'
+import type { Wire } from './wire.js'
+
+/** What is used of a client of the package `redis`. Written out here, so that the package's types do not need it. */
+export interface NodeRedisClient {
+  readonly isOpen: boolean
+  readonly options?: object | undefined
+  sendCommand(args: readonly string[]): Promise<unknown>
+  on(event: string, listener: (...args: unknown[]) => void): unknown
+  off(event: string, listener: (...args: unknown[]) => void): unknown
+  duplicate(): NodeRedisClient
+  connect(): Promise<unknown>
+  subscribe(channel: string, listener: (message: string) => void): Promise<unknown>
+  unref(): void
+  destroy(): void
+}
+
+/** What is used of a Cluster client of the package `redis`. */
+export interface NodeRedisCluster {
+  readonly isOpen: boolean
+  readonly masters: readonly object[]
+  readonly slots: readonly { readonly master: object }[]
+  sendCommand(firstKey: string | undefined, isReadonly: boolean | undefined, args: string[]): Promise<unknown>
+  nodeClient(node: never): unknown
+  on(event: string, listener: (...args: unknown[]) => void): unknown
+  off(event: string, listener: (...args: unknown[]) => void): unknown
+  duplicate(): NodeRedisCluster
+  connect(): Promise<unknown>
+  destroy(): void
+}
+
+const NEXT_NODE_MS = 200
+
+/** Talks through the package `redis`. */
+export class NodeRedisWire implements Wire {
+  readonly cluster: boolean
+  // Commands are sent as they are: the library's own key prefix is for its typed methods only.
+  readonly ownPrefix: string = ''
+  readonly #client: NodeRedisClient | NodeRedisCluster
+  readonly #ours: boolean
+  readonly #undo: (() => void)[] = []
+  readonly #slotOf: (key: string) => number
+  #inbox: NodeRedisClient | undefined
+  #closed = false
+
+  constructor(client: NodeRedisClient | NodeRedisCluster, slotOf: (key: string) => number, ours: boolean) {
+    if (!client.isOpen) throw new ConfigError('The redis client is not connected: await client.connect() first.')
+    this.#client = client
+    this.#slotOf = slotOf
+    this.#ours = ours
+    this.cluster = isCluster(client)
+  }
+
+  send(command: readonly string[], key?: string): Promise<unknown> {
+    if (isCluster(this.#client)) return this.#client.sendCommand(key, false, [...command])
+    return this.#client.sendCommand(command)
+  }
+
+  async sendAndWait(
+    command: readonly string[],
+    key: string,
+    replicas: number,
+    timeoutMs: number,
+  ): Promise<[unknown, number]> {
+    const client = isCluster(this.#client)
+      ? await clientOf(this.#client, this.#client.slots[this.#slotOf(key)]?.master)
+      : this.#client
+    // Both are queued in one turn, so nothing comes between them.
+    const pair = [client.sendCommand(command), client.sendCommand(['WAIT', String(replicas), String(timeoutMs)])]
+    const [reply, count] = await Promise.allSettled(pair)
+    if (reply?.status !== 'fulfilled') throw reply?.reason
+    if (count?.status !== 'fulfilled') throw count?.reason
+    return [reply.value, Number(count.value)]
+  }
+
+  masters(): ((command: readonly string[]) => Promise<unknown>)[] {
+    const client = this.#client
+    if (!isCluster(client)) return [(command) => client.sendCommand(command)]
+    return client.masters.map((master) => async (command) => (await clientOf(client, master)).sendCommand(command))
+  }
+
+  async listen(channel: string, heard: (message: string) => void, back: () => void): Promise<void> {
+    if (isCluster(this.#client)) return await this.#listenOnNode(channel, heard, back, 0)
+    const inbox = ours(this.#client.duplicate())
+    this.#inbox = inbox
+    await inbox.connect()
+    await inbox.subscribe(channel, heard)
+    // The library subscribes again by itself, before it says that it is ready.
+    inbox.on('ready', back)
+  }
+
+  onReconnect(back: () => void): void {
+    this.#client.on('ready', back)
+    this.#undo.push(() => this.#client.off('ready', back))
+  }
+
+  async another(): Promise<Wire> {
+    const client = this.#client.duplicate()
+    client.on('error', () => undefined)
+    if ('unref' in client) client.unref()
+    await client.connect()
+    return new NodeRedisWire(client, this.#slotOf, true)
+  }
+
+  close(): Promise<void> {
+    this.#closed = true
+    for (const undo of this.#undo) undo()
+    if (this.#inbox?.isOpen) this.#inbox.destroy()
+    if (this.#ours && this.#client.isOpen) this.#client.destroy()
+    return Promise.resolve()
+  }
+
+  // A message published on any node reaches all of them, so the inbox may be anywhere: when its node goes, elsewhere.
+  async #listenOnNode(
+    channel: string,
+    heard: (message: string) => void,
+    back: () => void,
+    turn: number,
+  ): Promise<void> {
+    const cluster = this.#client as NodeRedisCluster
+    const master = cluster.masters[turn % cluster.masters.length]
+    const inbox = ours((await clientOf(cluster, master)).duplicate())
+    this.#inbox = inbox
+    try {
+      await inbox.connect()
+      await inbox.subscribe(channel, heard)
+    } catch (error) {
+      if (inbox.isOpen) inbox.destroy()
+      throw error
+    }
+    let moved = false
+    inbox.on('reconnecting', () => {
+      if (moved) return
+      moved = true
+      if (inbox.isOpen) inbox.destroy()
+      this.#listenElsewhere(channel, heard, back, turn + 1)
+    })
+  }
+
+  #listenElsewhere(channel: string, heard: (message: string) => void, back: () => void, turn: number): void {
+    setTimeout(() => {
+      if (this.#closed) return
+      this.#listenOnNode(channel, heard, back, turn).then(back, () =>
+        this.#listenElsewhere(channel, heard, back, turn + 1),
+      )
+    }, NEXT_NODE_MS).unref()
+  }
+}
+
+function isCluster(client: NodeRedisClient | NodeRedisCluster): client is NodeRedisCluster {
+  return 'masters' in client
+}
+
+function ours(client: NodeRedisClient): NodeRedisClient {
+  // Every command in need of the connection is told by its own rejection.
+  client.on('error', () => undefined)
+  client.unref()
+  return client
+}
+
+async function clientOf(cluster: NodeRedisCluster, node: object | undefined): Promise<NodeRedisClient> {
+  if (node === undefined) throw new Error('CLUSTERDOWN no node is known for that slot')
+  return (await cluster.nodeClient(node as never)) as NodeRedisClient
+}

@@ -1,0 +1,265 @@
+import { randomBytes } from 'node:crypto'
+import type {
+  BackendEvents,
+  FloorBackend,
+  Guarantees,
+  JoinRequest,
+  LeaveRequest,
+  LineView,
+  Origin,
+  RenewRequest,
+  Standing,
+} from '../../core/backend.js'
+import { BackendError, ConfigError } from '../../core/errors.js'
+import { type LineKey, lineText } from '../../core/line.js'
+import { failure } from './failure.js'
+import { guarantees } from './guarantees.js'
+import { hello } from './hello.js'
+import { farewell, joinItem, leaveItem, renewItem, standing } from './items.js'
+import { Keys } from './keys.js'
+import { raiseFloor, readOrigin } from './origin.js'
+import { ScriptCaller } from './script-caller.js'
+import { type Scripts, scripts } from './scripts.js'
+import { earlierTickets, type Looking, names, view } from './view.js'
+import type { Wire } from './wire.js'
+
+export interface RedisOptions {
+  /** What every key starts with. Default 'holdfast:'; '' shares the keys of another locker. */
+  readonly prefix?: string
+  /** An acquire counts only when so many replicas have it; it is undone when they do not come. Default 0. */
+  readonly replicas?: number
+  /** How long they may take. Default 1000. */
+  readonly replicaTimeoutMs?: number
+}
+
+/** The port over Redis: every call is one script call (one for each slot on a Cluster). */
+export class RedisBackend implements FloorBackend {
+  readonly name: string = 'redis'
+  /** 250 renewals keep a script well under a millisecond. */
+  readonly maxBatch: number = 250
+  readonly guarantees: Guarantees
+  readonly #connect: () => Promise<Wire> | Wire
+  readonly #options: Required<RedisOptions>
+  /** On which this client hears that a ticket of its own was granted. */
+  #channel = ''
+  /** The own tickets that wait: for hints that name a line. */
+  readonly #waiting = new Map<string, LineKey>()
+  #wires: { main: Wire; join: Wire; renew: Wire } | undefined
+  #keys!: Keys
+  #scripts!: Scripts
+  #caller!: ScriptCaller
+  #events!: BackendEvents
+  #closed = false
+
+  constructor(connect: () => Promise<Wire> | Wire, cluster: boolean, options: RedisOptions) {
+    const { prefix = 'holdfast:', replicas = 0, replicaTimeoutMs = 1_000 } = options
+    if (!Number.isInteger(replicas) || replicas < 0)
+      throw new ConfigError('`replicas` must be a whole number, 0 or more.')
+    if (!(replicaTimeoutMs >= 1)) throw new ConfigError('`replicaTimeoutMs` must be 1 or more.')
+    if (prefix.includes('\0')) throw new ConfigError('The prefix must not have a NUL in it.')
+    this.#connect = connect
+    this.#options = { prefix, replicas, replicaTimeoutMs }
+    this.guarantees = guarantees(cluster, replicas)
+  }
+
+  async open(events: BackendEvents): Promise<void> {
+    this.#events = events
+    this.#closed = false
+    try {
+      const main = await this.#connect()
+      this.#wires = { main, join: main, renew: main }
+      const { majorVersion } = await hello(main)
+      this.#keys = new Keys(this.#options.prefix, main.ownPrefix, main.cluster)
+      this.#scripts = scripts(majorVersion)
+      this.#caller = new ScriptCaller(this.#keys, (lines) => this.#goOn(lines))
+      // WAIT blocks its connection: a renewal must not stand behind a join that waits for replicas.
+      if (this.#options.replicas > 0) this.#wires = { main, join: await main.another(), renew: await main.another() }
+      this.#channel = this.#keys.channel(randomBytes(9).toString('base64url'))
+      await main.listen(
+        this.#channel,
+        (message) => this.#heard(message),
+        () => this.#lookAgain(),
+      )
+      // The server may have been restarted without its data: ask at once whether the tickets still stand.
+      main.onReconnect(() => {
+        if (!this.#closed) events.unsure()
+      })
+    } catch (error) {
+      await this.close()
+      throw error instanceof ConfigError ? error : failure(error, 'open a connection')
+    }
+  }
+
+  async join(requests: readonly JoinRequest[]): Promise<Standing[]> {
+    const doing = 'join a line'
+    const sorted = groupsTogether(requests)
+    const drops = await this.#takeovers(sorted)
+    const answers = await this.#caller.run(sorted, {
+      ...this.#options,
+      script: this.#scripts.join,
+      doing,
+      wire: this.#open.join,
+      first: this.#channel,
+      item: (request, before) => joinItem(request, before, drops?.get(request) ?? []),
+    })
+    await this.#undoUncopied(sorted, answers)
+    const standings = sorted.map((request, i) => this.#stood(answers[i]!, request, doing))
+    return sorted === requests ? standings : requests.map((request) => standings[sorted.indexOf(request)]!)
+  }
+
+  async renew(tickets: readonly RenewRequest[]): Promise<Standing[]> {
+    const doing = 'renew a ticket'
+    const answers = await this.#caller.run(tickets, {
+      ...this.#options,
+      script: this.#scripts.renew,
+      doing,
+      wire: this.#open.renew,
+      item: (ticket) => renewItem(ticket, this.#channel),
+    })
+    return tickets.map((ticket, i) => this.#stood(answers[i]!, ticket, doing))
+  }
+
+  async leave(tickets: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
+    for (const { id } of tickets) this.#waiting.delete(id)
+    const answers = await this.#caller.run(tickets, {
+      ...this.#options,
+      replicas: 0,
+      script: this.#scripts.leave,
+      doing: 'leave a line',
+      wire: this.#open.main,
+      item: leaveItem,
+    })
+    return answers.map((answer) => (typeof answer === 'string' ? farewell(answer) : answer))
+  }
+
+  async view(name: string): Promise<LineView[]> {
+    return await this.#guarded('look at a line', () => view(this.#looking, name))
+  }
+
+  async *names(prefix: string): AsyncIterable<string> {
+    try {
+      yield* names(this.#looking, prefix)
+    } catch (error) {
+      throw failure(error, 'list the lines')
+    }
+  }
+
+  async origin(): Promise<Origin> {
+    return await this.#guarded('say when it started', () => readOrigin(this.#open.main, this.#keys))
+  }
+
+  async raise(floor: bigint, run: string): Promise<void> {
+    await this.#guarded('raise the order', () =>
+      raiseFloor(this.#open.main, this.#keys, this.#scripts.raise, floor, run),
+    )
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    if (this.#wires !== undefined)
+      await Promise.all([...new Set(Object.values(this.#wires))].map((wire) => wire.close()))
+  }
+
+  get #open(): { main: Wire; join: Wire; renew: Wire } {
+    if (this.#wires === undefined) throw new BackendError('The redis backend was not opened.', { retryable: false })
+    return this.#wires
+  }
+
+  get #looking(): Looking {
+    return { wire: this.#open.main, keys: this.#keys, script: this.#scripts.view }
+  }
+
+  async #guarded<Out>(doing: string, fn: () => Promise<Out>): Promise<Out> {
+    try {
+      return await fn()
+    } catch (error) {
+      throw failure(error, doing)
+    }
+  }
+
+  #stood(
+    answer: string | BackendError,
+    request: { line: LineKey; id: string; ttlMs: number; waitTtlMs: number },
+    doing: string,
+  ): Standing {
+    if (typeof answer !== 'string') return { state: 'failed', error: answer }
+    if (answer.startsWith('?g')) return { state: 'failed', error: this.#uncopied(doing) }
+    const result = standing(answer.startsWith('?') ? answer.slice(1) : answer, request, doing)
+    if (result.state === 'waiting') this.#waiting.set(request.id, request.line)
+    else if (this.#waiting.size > 0) this.#waiting.delete(request.id)
+    return result
+  }
+
+  #uncopied(doing: string): BackendError {
+    const { replicas, replicaTimeoutMs } = this.#options
+    const asked = replicas === 1 ? 'the replica' : `all ${replicas} replicas`
+    return new BackendError(
+      `Redis failed to ${doing}: not confirmed by ${asked} within ${replicaTimeoutMs} ms. Look at the replication.`,
+      {
+        retryable: true,
+      },
+    )
+  }
+
+  // Granted here but not on the replicas: a failover would not know of it, so it must not be held.
+  async #undoUncopied(requests: readonly JoinRequest[], answers: readonly (string | BackendError)[]): Promise<void> {
+    if (this.#options.replicas === 0) return
+    const undone = requests.filter((_, i) => typeof answers[i] === 'string' && answers[i].startsWith('?g'))
+    if (undone.length === 0) return
+    // Should this fail too, the outcome stays unknown, as its answer says; the caller's own leave follows.
+    await this.leave(undone.map(({ line, id }) => ({ line, id, handle: id, keepMs: 0, tombstoneMs: 0 }))).catch(
+      () => undefined,
+    )
+  }
+
+  async #takeovers(requests: readonly JoinRequest[]): Promise<Map<JoinRequest, string[]> | undefined> {
+    const taking = requests.filter(({ takeover }) => takeover)
+    if (taking.length === 0) return undefined
+    const found = await this.#guarded('look for earlier tickets', () =>
+      Promise.all(taking.map((request) => earlierTickets(this.#looking, request))),
+    )
+    return new Map(taking.map((request, i) => [request, found[i]!]))
+  }
+
+  #heard(message: string): void {
+    const [word, id = '', order = ''] = message.split(' ')
+    const line = this.#waiting.get(id)
+    this.#waiting.delete(id)
+    if (word === 'x') return this.#events.lost([id])
+    // Where replicas must confirm, core learns of the grant by a renewal that they have.
+    if (this.#options.replicas === 0) return this.#events.granted(id, BigInt(order))
+    if (line !== undefined) this.#events.moved(line)
+  }
+
+  // Hints may have been missed while the inbox was away.
+  #lookAgain(): void {
+    if (this.#closed) return
+    const lines = new Map([...this.#waiting.values()].map((line) => [lineText(line), line]))
+    for (const line of lines.values()) this.#events.moved(line)
+  }
+
+  // A renewal of nobody makes the line's next step. Should it fail, the renewal of any waiting ticket does the same.
+  #goOn(lines: LineKey[]): void {
+    if (this.#closed) return
+    const nobody = { id: '-', handle: '-', ttlMs: 1, waitTtlMs: 1 }
+    const steps = lines.map((line) => ({ ...nobody, line }))
+    const call = { ...this.#options, replicas: 0, script: this.#scripts.renew, doing: 'go on', wire: this.#open.main }
+    this.#caller.run(steps, { ...call, item: (step) => renewItem(step, this.#channel) }).catch(() => undefined)
+  }
+}
+
+/** The same requests, those of one group side by side: the script takes a group as a run of items. */
+function groupsTogether(requests: readonly JoinRequest[]): readonly JoinRequest[] {
+  if (requests.every(({ group }) => group === undefined)) return requests
+  const places = new Map<string, number>()
+  const rank = (request: JoinRequest, i: number): number => {
+    if (request.group === undefined) return i
+    const place = places.get(request.group) ?? i
+    places.set(request.group, place)
+    return place
+  }
+  return requests
+    .map((request, i) => ({ request, rank: rank(request, i) }))
+    .sort((a, b) => a.rank - b.rank)
+    .map(({ request }) => request)
+}

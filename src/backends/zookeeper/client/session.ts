@@ -1,0 +1,292 @@
+import type { ConnectionOptions } from 'node:tls'
+import { Belief, type Mark } from './belief.js'
+import { Connection, type Host } from './connection.js'
+import { CODE, ZooKeeperError } from './errors.js'
+import { Reader } from './jute.js'
+import { encode, readConnect, readEvent, XID } from './protocol.js'
+import { Watches } from './watches.js'
+
+export interface SessionOptions {
+  readonly hosts: readonly Host[]
+  /** Asked for; the server may give more or less. */
+  readonly timeoutMs: number
+  readonly tickMs: number
+  readonly tls?: ConnectionOptions
+  readonly auth?: { readonly user: string; readonly password: string }
+}
+
+export interface SessionEvents {
+  /** A server took the session up. `fresh`: it is a new session. */
+  connected(fresh: boolean): void
+  /** The connection broke; the session may live on. Every unanswered request has failed with ConnectionLoss. */
+  disconnected(): void
+  /** The servers ended the session, and with it its ephemeral nodes and watches. A new one is made. */
+  expired(): void
+}
+
+export type Done = (error: ZooKeeperError | undefined, reader: Reader) => void
+
+interface Pending {
+  readonly xid: number
+  readonly what: string
+  readonly mark: Mark
+  /** Whether the leader has a part in the answer (see `Belief`). */
+  readonly led: boolean
+  readonly done: Done
+}
+
+type State = 'idle' | 'connecting' | 'connected' | 'closed'
+
+const NO_PASSWORD = Buffer.alloc(16)
+const NOTHING = new Reader(Buffer.alloc(0))
+
+/**
+ * A ZooKeeper session: it outlives its connections. Requests are sent as they come and answered in that
+ * order; after a break the session is taken up at another server, with its watches, or made anew.
+ */
+export class Session {
+  readonly watches: Watches = new Watches()
+  readonly #options: SessionOptions
+  readonly #events: SessionEvents
+  readonly #belief: Belief
+  readonly #hosts: Host[]
+  #state: State = 'idle'
+  #connection: Connection | undefined
+  #connectSentAt = 0
+  #heardAt = 0
+  #pending: Pending[] = []
+  #head = 0
+  #nextXid = 1
+  #lastZxid = 0n
+  #id = 0n
+  #password: Uint8Array = NO_PASSWORD
+  #timeoutMs: number
+  #timer: NodeJS.Timeout | undefined
+  /** Dials since a server last took the session up. */
+  #dials = 0
+  #closing = false
+  #lastError: Error | undefined
+
+  constructor(options: SessionOptions, events: SessionEvents) {
+    this.#options = options
+    this.#events = events
+    this.#timeoutMs = options.timeoutMs
+    this.#belief = new Belief(options.tickMs)
+    // Clients spread over the servers by chance.
+    this.#hosts = options.hosts
+      .map((host) => ({ host, key: Math.random() }))
+      .sort((a, b) => a.key - b.key)
+      .map(({ host }) => host)
+  }
+
+  get id(): bigint {
+    return this.#id
+  }
+
+  get state(): State {
+    return this.#state
+  }
+
+  /** As the servers gave it. */
+  get timeoutMs(): number {
+    return this.#timeoutMs
+  }
+
+  /** Until when the session surely lives, on the clock of `performance.now()`. */
+  get provenUntil(): number {
+    return this.#belief.until
+  }
+
+  /** Why the last connection ended. */
+  get lastError(): Error | undefined {
+    return this.#lastError
+  }
+
+  /** How many dials in a row did not lead to a session. */
+  get failedDials(): number {
+    return this.#state === 'connected' ? 0 : this.#dials
+  }
+
+  get hostCount(): number {
+    return this.#hosts.length
+  }
+
+  start(): void {
+    if (this.#state === 'idle') this.#dial()
+  }
+
+  /** Sends a request; `done` is called exactly once, in the order of the requests. `led`: the leader takes part. */
+  request(what: string, led: boolean, packet: (xid: number) => Buffer, done: Done): void {
+    if (this.#state !== 'connected') {
+      const error = new ZooKeeperError(CODE.connectionLoss, `${what}: not connected`, {
+        cause: this.#lastError,
+        sent: false,
+      })
+      // Never before the caller has finished its own turn: it may not have noted the request yet.
+      queueMicrotask(() => done(error, NOTHING))
+      return
+    }
+    const xid = this.#nextXid
+    this.#nextXid = xid === 0x7fffffff ? 1 : xid + 1
+    this.#pending.push({ xid, what, led, done, mark: this.#belief.sending(performance.now()) })
+    this.#connection!.send(packet(xid))
+  }
+
+  /** Ends the session on the servers, when they can be reached, and the connection. */
+  async close(): Promise<void> {
+    if (this.#closing) return
+    this.#closing = true
+    if (this.#state === 'connected') {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, Math.min(1_000, this.#timeoutMs))
+        this.request('close', true, encode.closeSession, () => {
+          clearTimeout(timer)
+          resolve()
+        })
+      })
+    }
+    this.#state = 'closed'
+    clearTimeout(this.#timer)
+    this.#connection?.destroy(new Error('closed'))
+  }
+
+  #dial(): void {
+    this.#state = 'connecting'
+    const host = this.#hosts[this.#dials % this.#hosts.length]!
+    this.#dials += 1
+    const dialMs = Math.max(250, Math.min(3_000, this.#timeoutMs / 3))
+    let handshaken = false
+    const connection = new Connection(host, this.#options.tls, dialMs, {
+      ready: () => {
+        this.#connectSentAt = performance.now()
+        connection.send(encode.connect(this.#lastZxid, this.#options.timeoutMs, this.#id, this.#password))
+        const { auth } = this.#options
+        if (auth !== undefined) connection.send(encode.auth('digest', Buffer.from(`${auth.user}:${auth.password}`)))
+        // A server that lost its leader accepts connections and says nothing.
+        this.#timer = setTimeout(() => connection.destroy(new Error(`no session within ${dialMs} ms`)), dialMs)
+        this.#timer.unref()
+      },
+      packet: (reader) => {
+        this.#heardAt = performance.now()
+        if (handshaken) return this.#read(reader)
+        handshaken = true
+        clearTimeout(this.#timer)
+        this.#handshake(connection, reader)
+      },
+      closed: (error) => this.#closed(error, host),
+    })
+    this.#connection = connection
+  }
+
+  #handshake(connection: Connection, reader: Reader): void {
+    const reply = readConnect(reader)
+    if (reply.readOnly) throw new Error('the server is read-only')
+    if (reply.timeoutMs <= 0) {
+      this.#forget()
+      connection.destroy(new Error('the session has expired'))
+      return
+    }
+    const fresh = reply.session !== this.#id
+    this.#id = reply.session
+    this.#password = reply.password
+    this.#timeoutMs = reply.timeoutMs
+    this.#state = 'connected'
+    // Should this server fall silent, the next one is dialled first.
+    this.#dials %= this.#hosts.length
+    this.#belief.attached(this.#connectSentAt, performance.now(), reply.timeoutMs, fresh)
+    for (const { data, exist, child } of this.watches.portions()) {
+      connection.send(encode.setWatches(this.#lastZxid, data, exist, child))
+    }
+    this.#timer = setInterval(() => this.#beat(connection), Math.max(20, reply.timeoutMs / 10))
+    this.#timer.unref()
+    this.#events.connected(fresh)
+  }
+
+  /** Keeps the session alive by an exchange with the leader, and gives up a server that does not answer. */
+  #beat(connection: Connection): void {
+    const overdue = (): boolean => {
+      const oldest = this.#pending[this.#head]
+      // Silence counts, not the age of a request: a long pipeline is answered one by one.
+      return (
+        oldest !== undefined && performance.now() - Math.max(oldest.mark.sentAt, this.#heardAt) > this.#timeoutMs / 3
+      )
+    }
+    if (overdue()) {
+      // After a stall of this very process the answers lie in the socket, unread: let them be read first.
+      setImmediate(() =>
+        setImmediate(() => {
+          if (connection === this.#connection && overdue()) connection.destroy(new Error('the server does not answer'))
+        }),
+      )
+      return
+    }
+    this.request('sync', true, (xid) => encode.sync(xid, '/'), ignore)
+  }
+
+  #read(reader: Reader): void {
+    const xid = reader.int()
+    const zxid = reader.long()
+    const code = reader.int()
+    if (xid === XID.notification) return this.watches.fire(readEvent(reader))
+    if (xid === XID.auth) {
+      if (code !== 0) throw new ZooKeeperError(CODE.authFailed, 'the server refused the user or password')
+      return
+    }
+    if (xid === XID.setWatches) return
+    const pending = this.#pending[this.#head]
+    if (pending === undefined || pending.xid !== xid) throw new Error('the server answered out of order')
+    this.#head += 1
+    if (this.#head > 1_024 && this.#head * 2 > this.#pending.length) {
+      this.#pending = this.#pending.slice(this.#head)
+      this.#head = 0
+    }
+    if (zxid > 0n) this.#lastZxid = zxid
+    if (code === CODE.sessionExpired) {
+      this.#forget()
+      pending.done(new ZooKeeperError(code, pending.what), NOTHING)
+      throw new Error('the session has expired')
+    }
+    // Another connection has taken the session over: this one is not to be trusted any more.
+    if (code === CODE.sessionMoved) {
+      pending.done(new ZooKeeperError(CODE.connectionLoss, pending.what), NOTHING)
+      throw new Error('the session has moved to another server')
+    }
+    if (pending.led) this.#belief.answered(pending.mark, performance.now())
+    pending.done(code === 0 ? undefined : new ZooKeeperError(code, pending.what), reader)
+  }
+
+  /** The servers ended the session. */
+  #forget(): void {
+    this.#id = 0n
+    this.#password = NO_PASSWORD
+    this.#dials = 0
+    this.watches.clear()
+    this.#events.expired()
+  }
+
+  #closed(error: Error, host: Host): void {
+    clearTimeout(this.#timer)
+    this.#connection = undefined
+    this.#lastError = new Error(`${host.host}:${host.port}: ${error.message}`, { cause: error })
+    const wasConnected = this.#state === 'connected'
+    if (this.#state !== 'closed') this.#state = 'connecting'
+    const lost = this.#pending.slice(this.#head)
+    this.#pending = []
+    this.#head = 0
+    const code = this.#id === 0n ? CODE.sessionExpired : CODE.connectionLoss
+    for (const { done, what } of lost) done(new ZooKeeperError(code, what, { cause: this.#lastError }), NOTHING)
+    if (this.#closing) return
+    if (wasConnected) this.#events.disconnected()
+    // Every server once without delay (a little apart, for all clients of a dead server come at once),
+    // then in rounds that never take long against the session.
+    const round = Math.floor(this.#dials / this.#hosts.length)
+    const delayMs =
+      round === 0 ? Math.random() * 30 : (0.5 + Math.random()) * Math.min(50 * 2 ** round, 1_000, this.#timeoutMs / 8)
+    this.#timer = setTimeout(() => this.#dial(), delayMs)
+    this.#timer.unref()
+  }
+}
+
+function ignore(): void {
+  // The answer itself is all that a beat asks for.
+}

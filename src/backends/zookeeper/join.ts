@@ -1,0 +1,206 @@
+import type { JoinRequest, Standing } from '../../core/backend.js'
+import { grantedCount } from '../../core/line.js'
+import { type Created, type Data, found, type ZooKeeperClient } from './client/client.js'
+import { CODE, ZooKeeperError } from './client/errors.js'
+import { type Acl, MODE } from './client/protocol.js'
+import type { Doubts } from './doubts.js'
+import { failure } from './failures.js'
+import { decodeHolder, encodeHolder } from './holder.js'
+import type { LocalLine, OwnTicket } from './local-line.js'
+import { bySeq, linePath, type Node, nodePrefix, parseNode, type Places } from './names.js'
+import type { Parents } from './parents.js'
+import type { Tickets } from './tickets.js'
+
+/** A parent may be removed between making it and standing below it; so often in a row it is not by chance. */
+const MOST_TRIES = 20
+
+export interface JoinParts {
+  readonly client: ZooKeeperClient
+  readonly tickets: Tickets
+  readonly parents: Parents
+  readonly doubts: Doubts
+  readonly places: Places
+  readonly acl: readonly Acl[]
+}
+
+/** Standing in line: one ephemeral sequential node a ticket. */
+export class Joins {
+  readonly #parts: JoinParts
+
+  constructor(parts: JoinParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * Stands in line and says where. Creations and the list that follows them go out together: the server does
+   * them in their order, so the answer costs one round trip.
+   */
+  stand(requests: readonly JoinRequest[], calledAt: number): Promise<Standing>[] {
+    const lines = requests.map((request) => this.#parts.tickets.use(request.line, this.path(request)))
+    const attempts = requests.map((request) => this.#create(request, this.path(request)))
+    const listed = this.list(lines)
+    return requests.map(async (request, index): Promise<Standing> => {
+      const line = lines[index]!
+      try {
+        return await this.#settled(request, line, attempts[index]!, listed, calledAt)
+      } catch (error) {
+        return { state: 'failed', error: failure(error, `join the line at ${line.path}`) }
+      } finally {
+        this.#parts.tickets.release(line)
+      }
+    })
+  }
+
+  /** Stands only where the line, as just read, has room; and not at all when somebody was quicker. */
+  async try(request: JoinRequest, calledAt: number): Promise<Standing> {
+    if (!(await this.hasRoom(request))) return { state: 'refused' }
+    const [standing] = await Promise.all(this.stand([request], calledAt))
+    if (standing!.state !== 'waiting') return standing!
+    const ticket = this.#parts.tickets.get(request.id)
+    if (ticket !== undefined) await this.undo(ticket)
+    return { state: 'refused' }
+  }
+
+  /** Looks for a ticket whose creation was never answered. What an ended session left behind is not ours. */
+  async find(request: JoinRequest): Promise<OwnTicket | undefined> {
+    const path = this.path(request)
+    for (const { name } of await this.#readLine(request, path, true)) {
+      if (parseNode(request.line.kind, name)!.id !== request.id) continue
+      const adopting = this.adopt(request, path, `${path}/${name}`)
+      const listed = this.list([this.#parts.tickets.line(request.line, path)])
+      const ticket = await adopting
+      await Promise.all(listed.values())
+      if (ticket !== undefined) return ticket
+    }
+    return undefined
+  }
+
+  /** Takes up a node as the request's ticket, unless it is gone or another session's. A list must follow. */
+  adopt(request: JoinRequest, path: string, nodePath: string): Promise<OwnTicket | undefined> {
+    const { client } = this.#parts
+    return new Promise((resolve, reject) => {
+      client.exists(nodePath, undefined, (error, stat) => {
+        if (error !== undefined) reject(error)
+        else if (stat === undefined || stat.ephemeralOwner !== client.session.id) resolve(undefined)
+        else resolve(this.#created(request, path, { path: nodePath, stat }))
+      })
+    })
+  }
+
+  /** Takes a ticket back that stood for a moment. */
+  async undo(ticket: OwnTicket): Promise<void> {
+    ticket.leaving = true
+    await this.#delete(ticket.path)
+    this.#parts.tickets.drop(ticket)
+  }
+
+  /** Drops the owner's tickets of other clients. */
+  async takeOver(request: JoinRequest): Promise<void> {
+    const { client } = this.#parts
+    const path = this.path(request)
+    const nodes = await this.#readLine(request, path, true)
+    await Promise.all(
+      nodes.map(async ({ name }) => {
+        const read = await found<Data>((reply) => client.getData(`${path}/${name}`, undefined, reply))
+        const holder = read === undefined ? undefined : decodeHolder(read.data)
+        if (holder?.owner !== request.holder.owner || holder.client === request.holder.client) return
+        await this.#delete(`${path}/${name}`)
+      }),
+    )
+  }
+
+  path(request: Pick<JoinRequest, 'line'>): string {
+    return linePath(this.#parts.places, request.line)
+  }
+
+  /** Sends one creation. Undefined: the parent is missing. */
+  #create(request: JoinRequest, path: string): Promise<OwnTicket | undefined> {
+    const { client, parents, acl } = this.#parts
+    parents.expect(path)
+    return new Promise((resolve, reject) => {
+      client.create(
+        this.prefix(request, path),
+        encodeHolder(request),
+        acl,
+        MODE.ephemeralSequential,
+        (error, created) => {
+          if (error === undefined) resolve(this.#created(request, path, created!))
+          else if (error.code === CODE.noNode) resolve(undefined)
+          else reject(this.#unanswered(request, error))
+        },
+      )
+    })
+  }
+
+  /** The path of a ticket's node, less its number. */
+  prefix({ line, id, weight, capacity }: JoinRequest, path: string): string {
+    return `${path}/${nodePrefix(line.kind, id, weight, capacity)}`
+  }
+
+  #created(request: JoinRequest, path: string, created: Created): OwnTicket {
+    const ticket = this.#parts.tickets.stand(request, path, created)
+    this.#parts.doubts.settle(request.id)
+    return ticket
+  }
+
+  #unanswered(request: JoinRequest, error: ZooKeeperError): ZooKeeperError {
+    if (error.code === CODE.connectionLoss && error.sent) this.#parts.doubts.add(request.id, request.line)
+    return error
+  }
+
+  /** Reads each line once, after all creations. */
+  list(lines: readonly LocalLine[]): Map<LocalLine, Promise<void>> {
+    const listed = new Map<LocalLine, Promise<void>>()
+    for (const line of new Set(lines)) {
+      const list = new Promise<void>((resolve, reject) => {
+        line.refresh((error) => {
+          if (error === undefined || error.code === CODE.noNode) resolve()
+          else reject(error)
+        })
+      })
+      // Whoever needs it waits for it; where no creation was done nobody does.
+      list.catch(() => undefined)
+      listed.set(line, list)
+    }
+    return listed
+  }
+
+  async #settled(
+    request: JoinRequest,
+    line: LocalLine,
+    attempt: Promise<OwnTicket | undefined>,
+    listed: ReadonlyMap<LocalLine, Promise<void>>,
+    calledAt: number,
+  ): Promise<Standing> {
+    let ticket = await attempt
+    for (let tries = 1; ticket === undefined; tries += 1) {
+      if (tries > MOST_TRIES) throw new ZooKeeperError(CODE.noNode, line.path)
+      await this.#parts.parents.missing(line.path)
+      const again = this.#create(request, line.path)
+      listed = this.list([line])
+      ticket = await again
+    }
+    await listed.get(line)
+    return this.#parts.tickets.standing(ticket, calledAt)
+  }
+
+  /** Whether a ticket that came now would be granted, as far as one look can tell. */
+  async hasRoom(request: JoinRequest): Promise<boolean> {
+    // Those before may be dropped yet.
+    if (request.takeover) return true
+    const nodes = await this.#readLine(request, this.path(request), false)
+    return grantedCount([...nodes, request]) === nodes.length + 1
+  }
+
+  async #readLine(request: JoinRequest, path: string, sync: boolean): Promise<Node[]> {
+    const { client } = this.#parts
+    if (sync) client.sync(() => undefined)
+    const children = await found<string[]>((reply) => client.getChildren(path, undefined, reply))
+    const nodes = (children ?? []).map((name) => parseNode(request.line.kind, name))
+    return nodes.filter((node) => node !== undefined).sort(bySeq)
+  }
+
+  #delete(path: string): Promise<true | undefined> {
+    return found<true>((reply) => this.#parts.client.delete(path, reply))
+  }
+}

@@ -1,0 +1,249 @@
+import type { LineKey } from '../../core/line.js'
+import { RW_CAPACITY } from '../../core/line.js'
+import type { ZooKeeperClient } from './client/client.js'
+import { CODE, type ZooKeeperError } from './client/errors.js'
+import { EVENT } from './client/protocol.js'
+import type { Watcher } from './client/watches.js'
+import { bySeq, type Node, parseNode } from './names.js'
+
+/** A ticket of this client's session. */
+export interface OwnTicket {
+  readonly id: string
+  readonly line: LineKey
+  readonly node: Node
+  readonly path: string
+  readonly order: bigint
+  /** standing: created, but the line was not seen since. */
+  state: 'standing' | 'waiting' | 'granted' | 'lost'
+  /** Somebody asked to delete its node: that it goes is no surprise. */
+  leaving: boolean
+  /** Nobody wants it any more, though its node may still stand. */
+  unwanted?: boolean
+  /** Set while its own node is watched, so that an eviction is noticed. */
+  watcher?: Watcher
+}
+
+/** A path that is shared with Curator may be both a mutex and a read-write lock. */
+export function lineKey(line: LineKey, path: string): string {
+  return `${line.kind}:${path}`
+}
+
+/** One node of the line as far as this client knows. */
+interface Place extends Node {
+  own?: OwnTicket
+  watcher?: Watcher
+  /** Those of ours that cannot be granted before this one (or another of their guards) has left. */
+  dependents?: Set<Place>
+}
+
+export interface LineEvents {
+  granted(ticket: OwnTicket): void
+  lost(ticket: OwnTicket): void
+}
+
+/**
+ * What this client knows of a line in which it has tickets.
+ *
+ * Before a ticket of ours nobody can come, for numbers only grow: those ahead can only leave. So the nodes
+ * seen once ahead of it, less those that are known to have left, always hold all that still stand ahead; when
+ * none is left that counts, the ticket is granted, and no question is needed to know it. Tickets of this same
+ * client leave under our eyes and need no watch.
+ *
+ * All of it relies on answers being noted in the order of the requests (see `ZooKeeperClient`).
+ */
+export class LocalLine {
+  readonly path: string
+  readonly key: string
+  /** Joins under way: they need it although no ticket may stand yet. */
+  users = 0
+  readonly #line: LineKey
+  readonly #client: ZooKeeperClient
+  readonly #events: LineEvents
+  /** In order; nothing behind our last ticket. */
+  #places: Place[] = []
+  readonly #own = new Map<string, OwnTicket>()
+  #asking = false
+  #listedAt = Number.NEGATIVE_INFINITY
+
+  constructor(client: ZooKeeperClient, line: LineKey, path: string, events: LineEvents) {
+    this.#client = client
+    this.#line = line
+    this.path = path
+    this.key = lineKey(line, path)
+    this.#events = events
+  }
+
+  /** How many tickets of this client stand here. */
+  get size(): number {
+    return this.#own.size
+  }
+
+  tickets(): Iterable<OwnTicket> {
+    return this.#own.values()
+  }
+
+  /** How many nodes stand before a ticket, as far as is known. */
+  ahead(ticket: OwnTicket): number {
+    return this.#indexOf(ticket.node)
+  }
+
+  /** Notes a ticket that the server has just created. It is judged by the next list. */
+  stand(ticket: OwnTicket): void {
+    this.#own.set(ticket.node.name, ticket)
+    const last = this.#places.at(-1)
+    this.#places.push({ ...ticket.node, own: ticket })
+    if (last !== undefined && bySeq(last, ticket.node) > 0) this.#places.sort(bySeq)
+  }
+
+  /** Reads the whole line, and judges by it. `reply` is called after that. */
+  refresh(reply?: (error: ZooKeeperError | undefined) => void): void {
+    this.#asking = true
+    this.#client.getChildren(this.path, undefined, (error, children) => {
+      this.#asking = false
+      this.#listedAt = performance.now()
+      // Not there any more: then neither are our tickets. Other errors say nothing; the session reads again.
+      if (error === undefined || error.code === CODE.noNode) this.#apply(children ?? [])
+      reply?.(error)
+    })
+  }
+
+  /** Reads the line unless that was done lately: the watches tell of every change, this only makes sure. */
+  lookAgain(maxAgeMs: number): void {
+    if (!this.#asking && performance.now() - this.#listedAt > maxAgeMs) this.refresh()
+  }
+
+  /** A node has left, ours or another's. */
+  gone(node: Node): void {
+    const at = this.#indexOf(node)
+    const place = this.#places[at]
+    if (place?.name !== node.name) return
+    this.#places.splice(at, 1)
+    this.#forget(place)
+    this.#settle(place.dependents ?? [], false)
+  }
+
+  /** Nothing here concerns the client any more. */
+  drop(): void {
+    for (const place of this.#places) this.#unwatch(place)
+    this.#places = []
+    this.#own.clear()
+  }
+
+  #apply(children: readonly string[]): void {
+    const known = new Map(this.#places.map((place) => [place.name, place]))
+    const places: Place[] = []
+    let last: Place | undefined
+    for (const name of children) {
+      const place: Place | undefined = known.get(name) ?? parseNode(this.#line.kind, name)
+      if (place === undefined) continue
+      known.delete(name)
+      places.push(place)
+      if (place.own === undefined) continue
+      if (place.own.state === 'standing') place.own.state = 'waiting'
+      if (last === undefined || bySeq(last, place) < 0) last = place
+    }
+    const end = last
+    this.#places = end === undefined ? [] : places.filter((place) => bySeq(place, end) <= 0).sort(bySeq)
+    for (const place of this.#places) delete place.dependents
+    for (const place of known.values()) this.#forget(place)
+    this.#settle(this.#places, true)
+  }
+
+  #forget(place: Place): void {
+    this.#unwatch(place)
+    const { own } = place
+    if (own === undefined || !this.#own.delete(place.name)) return
+    own.state = 'lost'
+    if (!own.leaving) this.#events.lost(own)
+  }
+
+  /**
+   * The grant rule over what is known, from the head as far as it grants; then a watch on what can change the
+   * answer for those that `waiters` names. `fresh`: the line was just read.
+   */
+  #settle(waiters: Iterable<Place>, fresh: boolean): void {
+    const granted: OwnTicket[] = []
+    let sum = 0
+    for (const { weight, capacity, own } of this.#places) {
+      sum += weight
+      if (sum > capacity) break
+      if (own?.state !== 'waiting') continue
+      own.state = 'granted'
+      granted.push(own)
+    }
+    let unknown = false
+    let lastWrite: Place | undefined
+    for (const place of waiters) {
+      if (place.own?.state === 'waiting') {
+        const guards = this.#guards(place, fresh ? lastWrite : undefined)
+        for (const guard of guards) if (!this.#depend(place, guard, fresh)) unknown = true
+      }
+      if (place.weight === RW_CAPACITY) lastWrite = place
+    }
+    // Whom to watch next is somebody we heard of long ago. In a line that moves he has most likely left, with
+    // all between: one list tells, where asking for one after the other would take as many requests.
+    if (unknown && !this.#asking) this.refresh()
+    for (const ticket of granted) this.#events.granted(ticket)
+  }
+
+  /** False when the guard is somebody who may have left long ago. */
+  #depend(place: Place, guard: Place, fresh: boolean): boolean {
+    guard.dependents ??= new Set()
+    guard.dependents.add(place)
+    if (guard.own !== undefined || guard.watcher !== undefined) return true
+    if (fresh) this.#watch(guard)
+    return fresh
+  }
+
+  /**
+   * The places of which one must leave before this ticket can be granted: the nearest ones that together
+   * leave it no room. For a mutex and a writer that is its predecessor, for a reader the last writer before
+   * it, for a semaphore at most `capacity` nodes. Were all of them still there, the weights up to the
+   * ticket would exceed its capacity; so as long as none has left, no look is needed.
+   */
+  #guards(place: Place, lastWrite: Place | undefined): readonly Place[] {
+    const reading = this.#line.kind === 'rw' && place.weight < RW_CAPACITY
+    if (reading && lastWrite !== undefined) return [lastWrite]
+    const guards: Place[] = []
+    let room = place.capacity - place.weight
+    for (let at = this.#indexOf(place) - 1; at >= 0 && room >= 0; at -= 1) {
+      const before = this.#places[at]!
+      if (reading && before.weight < RW_CAPACITY) continue
+      guards.push(before)
+      room -= before.weight
+    }
+    return guards
+  }
+
+  /** Where a node stands, or would. */
+  #indexOf(node: Pick<Node, 'seq'>): number {
+    let [low, high] = [0, this.#places.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (bySeq(this.#places[middle]!, node) < 0) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+
+  #watch(place: Place): void {
+    const watcher: Watcher = ({ type }) => {
+      delete place.watcher
+      if (type === EVENT.deleted) this.gone(place)
+      else this.refresh()
+    }
+    place.watcher = watcher
+    this.#client.getData(`${this.path}/${place.name}`, watcher, (error) => {
+      if (error === undefined) return
+      delete place.watcher
+      // A broken connection reads all lines again once it is back.
+      if (error.code === CODE.noNode) this.gone(place)
+    })
+  }
+
+  #unwatch(place: Place): void {
+    if (place.watcher === undefined) return
+    this.#client.session.watches.remove('data', `${this.path}/${place.name}`, place.watcher)
+    delete place.watcher
+  }
+}

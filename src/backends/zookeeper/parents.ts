@@ -1,0 +1,115 @@
+import type { Acl, Mode } from './client/protocol.js'
+import { MODE } from './client/protocol.js'
+import { answered, type Created, type ZooKeeperClient } from './client/client.js'
+import { CODE, ZooKeeperError } from './client/errors.js'
+
+/** An idle line's parent goes after so long: soon enough to leave nothing behind, too late to cost a busy line anything. */
+const IDLE_MS = 3_000
+const MOST_KNOWN = 10_000
+
+export interface ParentsOptions {
+  readonly acl: readonly Acl[]
+  /** Whether the server removes a line's parent once it has had tickets and has none. */
+  readonly container: boolean
+  /** Parents below this path are left alone: others than us may count on them. */
+  readonly shared?: string
+}
+
+/** The nodes that lines stand below: made when missing, removed when empty. */
+export class Parents {
+  readonly #client: ZooKeeperClient
+  readonly #options: ParentsOptions
+  /** Those that were there lately. Only a hint: somebody may have removed them since. */
+  readonly #known = new Set<string>()
+  /** Those that may be empty, by when they are to be removed. */
+  readonly #idle = new Map<string, number>()
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(client: ZooKeeperClient, options: ParentsOptions) {
+    this.#client = client
+    this.#options = options
+  }
+
+  /** Sends the parent's creation ahead of a ticket's, when it is not known to be there: no round trip of its own. */
+  expect(path: string): void {
+    this.#idle.delete(path)
+    if (this.#known.has(path)) return
+    if (this.#known.size >= MOST_KNOWN) this.#known.clear()
+    this.#known.add(path)
+    // NodeExists is as good; whatever else is wrong, the ticket's own creation says too.
+    this.#client.create(path, EMPTY, this.#options.acl, this.#mode(), (error) => {
+      if (error !== undefined && error.code !== CODE.nodeExists) this.#known.delete(path)
+    })
+  }
+
+  /** A ticket found no parent: makes what that stands below, and has the parent itself sent with the next ticket. */
+  async missing(path: string): Promise<void> {
+    this.#known.delete(path)
+    await this.folder(path.slice(0, path.lastIndexOf('/')))
+  }
+
+  /** Makes a path of plain nodes. */
+  async folder(path: string): Promise<void> {
+    if (path === '') return
+    if ((await answered((reply) => this.#client.exists(path, undefined, reply))) !== undefined) return
+    await this.folder(path.slice(0, path.lastIndexOf('/')))
+    try {
+      await answered<Created>((reply) => this.#client.create(path, EMPTY, this.#options.acl, MODE.persistent, reply))
+    } catch (error) {
+      if (!(error instanceof ZooKeeperError) || error.code !== CODE.nodeExists) throw error
+    }
+  }
+
+  /** No ticket of ours stands there any more. */
+  leave(path: string): void {
+    const { shared } = this.#options
+    if (shared !== undefined && (shared === '/' || path.startsWith(`${shared}/`))) return
+    this.#idle.delete(path)
+    this.#idle.set(path, performance.now() + IDLE_MS)
+    this.#wake()
+  }
+
+  /** The session is new: what was known is still there, most likely, but nothing was promised. */
+  forget(): void {
+    this.#known.clear()
+  }
+
+  /** Removes what is idle, at once. */
+  async close(): Promise<void> {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    const paths = [...this.#idle.keys()]
+    this.#idle.clear()
+    await Promise.all(paths.map((path) => this.#remove(path)))
+  }
+
+  #wake(): void {
+    if (this.#timer !== undefined) return
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined
+      const now = performance.now()
+      // In the order of their times; a few at a time, for they share the connection with live locks.
+      let few = 100
+      for (const [path, dueAt] of this.#idle) {
+        if (dueAt > now || few === 0) break
+        few -= 1
+        this.#idle.delete(path)
+        void this.#remove(path)
+      }
+      if (this.#idle.size > 0) this.#wake()
+    }, IDLE_MS / 10)
+    this.#timer.unref()
+  }
+
+  /** Removes a parent unless somebody stands there. He who comes a moment later finds none and makes it again. */
+  #remove(path: string): Promise<void> {
+    this.#known.delete(path)
+    return new Promise((resolve) => this.#client.delete(path, () => resolve()))
+  }
+
+  #mode(): Mode {
+    return this.#options.container ? MODE.container : MODE.persistent
+  }
+}
+
+const EMPTY = new Uint8Array(0)

@@ -1,0 +1,176 @@
+import type { BackendEvents, JoinRequest, Standing } from '../../core/backend.js'
+import type { LineKey } from '../../core/line.js'
+import type { Created, ZooKeeperClient } from './client/client.js'
+import { CODE, type ZooKeeperError } from './client/errors.js'
+import { EVENT } from './client/protocol.js'
+import { LocalLine, lineKey, type OwnTicket } from './local-line.js'
+import { parseNode } from './names.js'
+import type { Parents } from './parents.js'
+
+/** A hold that ends sooner than this is not worth a watch on its own node. */
+const WATCH_AFTER_MS = 100
+
+/** The tickets that this client's session stands with, and what it knows of their lines. */
+export class Tickets {
+  readonly #client: ZooKeeperClient
+  readonly #parents: Parents
+  readonly #events: () => BackendEvents | undefined
+  readonly #byId = new Map<string, OwnTicket>()
+  readonly #lines = new Map<string, LocalLine>()
+  /** Holds whose own node is not watched yet. Whoever waits has his line read now and then, which tells as well. */
+  #unwatched = new Set<OwnTicket>()
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(client: ZooKeeperClient, parents: Parents, events: () => BackendEvents | undefined) {
+    this.#client = client
+    this.#parents = parents
+    this.#events = events
+  }
+
+  get(id: string): OwnTicket | undefined {
+    return this.#byId.get(id)
+  }
+
+  lines(): Iterable<LocalLine> {
+    return this.#lines.values()
+  }
+
+  /** What is known of a line, kept until `release`: a moment passes before the first ticket of ours stands there. */
+  use(key: LineKey, path: string): LocalLine {
+    const line = this.line(key, path)
+    line.users += 1
+    return line
+  }
+
+  release(line: LocalLine): void {
+    line.users -= 1
+    this.#tidy(line)
+  }
+
+  line(key: LineKey, path: string): LocalLine {
+    const text = lineKey(key, path)
+    let line = this.#lines.get(text)
+    if (line === undefined) {
+      line = new LocalLine(this.#client, key, path, {
+        granted: (ticket) => {
+          this.#unwatched.add(ticket)
+          this.#timer ??= setTimeout(() => this.watchAll(), WATCH_AFTER_MS).unref()
+          this.#events()?.granted(ticket.id, ticket.order)
+        },
+        lost: (ticket) => {
+          this.#forget(ticket)
+          this.#tidy(this.line(key, path))
+          this.#events()?.lost([ticket.id])
+        },
+      })
+      this.#lines.set(text, line)
+    }
+    return line
+  }
+
+  /** Notes a node that was created for a request, or found to be its. */
+  stand(request: JoinRequest, path: string, { path: nodePath, stat }: Created): OwnTicket {
+    const name = nodePath.slice(nodePath.lastIndexOf('/') + 1)
+    const node = parseNode(request.line.kind, name)!
+    const ticket: OwnTicket = {
+      id: request.id,
+      line: request.line,
+      node,
+      path: nodePath,
+      order: stat.czxid,
+      state: 'standing',
+      leaving: false,
+    }
+    this.#byId.set(ticket.id, ticket)
+    this.line(request.line, path).stand(ticket)
+    return ticket
+  }
+
+  /** The ticket's node is gone, as it should be; whoever is next among ours is told. */
+  drop(ticket: OwnTicket): void {
+    ticket.leaving = true
+    const line = this.#lineOf(ticket)
+    this.#forget(ticket)
+    line?.gone(ticket.node)
+    if (line !== undefined) this.#tidy(line)
+  }
+
+  /** The session is over: so is everything that stood with it. */
+  expire(): string[] {
+    const ids = [...this.#byId.keys()]
+    for (const ticket of this.#byId.values()) ticket.state = 'lost'
+    for (const line of this.#lines.values()) line.drop()
+    this.#byId.clear()
+    this.#lines.clear()
+    this.#unwatched.clear()
+    return ids
+  }
+
+  /** Where a ticket stands. `calledAt`: when the caller began to ask. */
+  standing(ticket: OwnTicket, calledAt: number): Standing {
+    const { session } = this.#client
+    const ttlMs = Math.max(0, session.provenUntil - calledAt)
+    switch (ticket.state) {
+      case 'granted':
+        return { state: 'granted', order: ticket.order, ttlMs }
+      case 'lost':
+        return { state: 'gone' }
+      case 'standing':
+      case 'waiting': {
+        const ahead = this.#lineOf(ticket)?.ahead(ticket) ?? 0
+        return { state: 'waiting', ahead, ttlMs, lookAgainMs: session.timeoutMs }
+      }
+    }
+  }
+
+  /** Watches the nodes of tickets that last, so that an eviction is noticed. */
+  watch(ticket: OwnTicket): void {
+    this.#unwatched.delete(ticket)
+    if (ticket.watcher !== undefined || ticket.state === 'lost' || ticket.leaving) return
+    const missing = (): void => this.#lineOf(ticket)?.gone(ticket.node)
+    ticket.watcher = ({ type }) => {
+      delete ticket.watcher
+      if (type === EVENT.deleted) missing()
+      else this.watch(ticket)
+    }
+    this.#client.getData(ticket.path, ticket.watcher, (error: ZooKeeperError | undefined) => {
+      if (error === undefined) return
+      delete ticket.watcher
+      if (error.code === CODE.noNode) missing()
+      else this.#unwatched.add(ticket)
+    })
+  }
+
+  close(): void {
+    clearTimeout(this.#timer)
+    this.expire()
+  }
+
+  /** Forgets a line where none of our tickets stands. */
+  #tidy(line: LocalLine): void {
+    if (line.size > 0 || line.users > 0) return
+    line.drop()
+    if (this.#lines.delete(line.key)) this.#parents.leave(line.path)
+  }
+
+  /** Watches those that were not worth it before, or could not be. */
+  watchAll(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    const tickets = this.#unwatched
+    this.#unwatched = new Set()
+    if (this.#client.session.state === 'connected') for (const ticket of tickets) this.watch(ticket)
+  }
+
+  #lineOf(ticket: OwnTicket): LocalLine | undefined {
+    return this.#lines.get(lineKey(ticket.line, ticket.path.slice(0, ticket.path.lastIndexOf('/'))))
+  }
+
+  #forget(ticket: OwnTicket): void {
+    this.#byId.delete(ticket.id)
+    this.#unwatched.delete(ticket)
+    if (ticket.watcher === undefined) return
+    this.#client.session.watches.remove('data', ticket.path, ticket.watcher)
+    delete ticket.watcher
+  }
+}

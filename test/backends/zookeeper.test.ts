@@ -1,0 +1,342 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import {
+  answered,
+  type Created,
+  type Data,
+  found,
+  ZooKeeperClient,
+} from '../../src/backends/zookeeper/client/client.js'
+import { MODE, OPEN_ACL, type Stat } from '../../src/backends/zookeeper/client/protocol.js'
+import { zookeeper, type ZooKeeperOptions } from '../../src/backends/zookeeper/index.js'
+import { bySeq, decodeSegment, encodeSegment, nodePrefix, parseNode } from '../../src/backends/zookeeper/names.js'
+import { openBackend } from '../../src/connect.js'
+import type { Backend, BackendEvents, JoinRequest } from '../../src/core/backend.js'
+import { Holdfast } from '../../src/core/holdfast.js'
+import { type Kind, RW_CAPACITY } from '../../src/core/line.js'
+import { type Server, startZookeeper } from '../servers/index.js'
+import { describeBackend } from '../suite.js'
+
+const EVENTUALLY = { timeout: 20_000, interval: 20 }
+const guarantees = zookeeper({ hosts: 'localhost' }).guarantees
+
+describeBackend('zookeeper', guarantees, async () => {
+  const server = await startZookeeper()
+  return { url: `${server.url}/conformance?session=2s&tick=200ms`, stop: () => server.stop() }
+})
+
+let server: Server
+let raw: ZooKeeperClient
+const backends: Backend[] = []
+const clients: Holdfast[] = []
+
+beforeAll(async () => {
+  server = await startZookeeper()
+  raw = await new Promise((resolve) => {
+    const client: ZooKeeperClient = new ZooKeeperClient(
+      { hosts: [{ host: '127.0.0.1', port: server.port }], timeoutMs: 10_000, tickMs: 200 },
+      { connected: () => resolve(client), disconnected: () => undefined, expired: () => undefined },
+    )
+    client.session.start()
+  })
+})
+
+afterAll(async () => {
+  await Promise.all(clients.map((client) => client.close()))
+  await Promise.all(backends.map((backend) => backend.close()))
+  await raw.session.close()
+  await server.stop()
+})
+
+const SILENT: BackendEvents = { granted() {}, moved() {}, lost() {}, unsure() {} }
+
+function make(options: Partial<ZooKeeperOptions> = {}): Backend {
+  return zookeeper({ hosts: `127.0.0.1:${server.port}`, session: '3s', tick: '200ms', path: '/test', ...options })
+}
+
+async function open(options: Partial<ZooKeeperOptions> = {}, events: Partial<BackendEvents> = {}): Promise<Backend> {
+  const backend = make(options)
+  await backend.open({ ...SILENT, ...events })
+  backends.push(backend)
+  return backend
+}
+
+function connect(options: Partial<ZooKeeperOptions> = {}): Holdfast {
+  const client = new Holdfast(make(options))
+  clients.push(client)
+  return client
+}
+
+function request(kind: Kind, name: string, id: string, change: Partial<JoinRequest> = {}): JoinRequest {
+  const holder = { owner: 'me', client: 'c', host: 'h', pid: 1 }
+  const capacity = kind === 'rw' ? RW_CAPACITY : 1
+  const lease = { ttlMs: 3_000, waitTtlMs: 3_000, takeover: false, wait: true }
+  return { line: { kind, name }, id, weight: capacity, capacity, holder, ...lease, ...change }
+}
+
+const children = (path: string): Promise<string[] | undefined> =>
+  found<string[]>((reply) => raw.getChildren(path, undefined, reply))
+const create = (path: string): Promise<Created> =>
+  answered<Created>((reply) => raw.create(path, Buffer.from('10.0.0.7'), OPEN_ACL, MODE.ephemeralSequential, reply))
+const remove = (path: string): Promise<true> => answered<true>((reply) => raw.delete(path, reply))
+
+/** What the server was asked so far. */
+async function received(): Promise<number> {
+  const { connect: connectSocket } = await import('node:net')
+  return await new Promise((resolve) => {
+    const socket = connectSocket(server.port, '127.0.0.1').end('srvr')
+    let text = ''
+    socket.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    socket.on('close', () => resolve(Number(/Received: (\d+)/.exec(text)?.[1])))
+  })
+}
+
+describe('names of nodes', () => {
+  test.each(['a', '.', '..', 'a/b', '/', '%', '%2F', 'a b', 'ü€😀', '\n', 'invoice:42', '\u007f\u0085', '..%2E'])(
+    'a line named %j is one segment, and comes back',
+    (name) => {
+      const segment = encodeSegment(name)
+      expect(segment).toMatch(/^[!-~]+$/)
+      expect(segment).not.toMatch(/\/|^\.{1,2}$/)
+      expect(decodeSegment(segment)).toBe(name)
+    },
+  )
+
+  test("Curator's and kazoo's nodes are read as what they are", () => {
+    const uuid = randomUUID()
+    const weight = (kind: Kind, name: string) => parseNode(kind, name)?.weight
+    expect(parseNode('mutex', `_c_${uuid}-lock-0000000012`)).toMatchObject({
+      id: uuid,
+      seq: 12,
+      weight: 1,
+      capacity: 1,
+    })
+    expect(weight('mutex', 'lock-0000000003')).toBe(1)
+    expect(weight('mutex', '4f8e__lock__0000000003')).toBe(1)
+    expect(weight('mutex', `_c_${uuid}-__READ__0000000003`)).toBe(1)
+    expect(weight('rw', `_c_${uuid}-__READ__0000000003`)).toBe(1)
+    expect(weight('rw', `_c_${uuid}-__WRIT__0000000003`)).toBe(RW_CAPACITY)
+    expect(weight('rw', 'ab__rlock__0000000003')).toBe(1)
+    expect(weight('rw', 'ab__lock__0000000003')).toBe(RW_CAPACITY)
+    expect(parseNode('semaphore', `_c_${uuid}-permits-2-5-0000000003`)).toMatchObject({ weight: 2, capacity: 5 })
+    expect(parseNode('mutex', 'leases')).toBeUndefined()
+    expect(nodePrefix('mutex', uuid, 1, 1)).toBe(`_c_${uuid}-lock-`)
+  })
+
+  test('the order is right where the number wraps', () => {
+    const nodes = ['lock--2147483648', 'lock-2147483647', 'lock--2147483647', 'lock-2147483646']
+    const sorted = nodes.map((name) => parseNode('mutex', name)!).sort(bySeq)
+    expect(sorted.map(({ seq }) => seq)).toEqual([2147483646, 2147483647, -2147483648, -2147483647])
+  })
+})
+
+describe('the line on the servers', () => {
+  test('the fence is the czxid of the node, and each kind has its own path', async () => {
+    const locks = connect()
+    const lease = await locks.lock('where').acquire()
+    const [node] = (await children('/test/mutex/where'))!
+    const stat = await answered<Stat>((reply) => raw.exists(`/test/mutex/where/${node}`, undefined, reply))
+    expect(lease.fence).toBe(stat.czxid)
+    await using read = await locks.readWriteLock('where').read.acquire()
+    await using permit = await locks.semaphore('where', 3).acquire({ permits: 2 })
+    expect(read.state).toBe('held')
+    expect(permit.state).toBe('held')
+    expect((await children('/test/rw/where'))![0]).toContain('__READ__')
+    expect((await children('/test/semaphore/where'))![0]).toContain('-permits-2-3-')
+    await lease.release()
+  })
+
+  test('an idle parent is removed, and the fence goes on growing when the numbers start again', async () => {
+    const locks = connect()
+    const first = await locks.lock('comes and goes').acquire()
+    await first.release()
+    await vi.waitFor(async () => expect(await children('/test/mutex/comes%20and%20goes')).toBeUndefined(), EVENTUALLY)
+    const second = await locks.lock('comes and goes').acquire()
+    expect((await children('/test/mutex/comes%20and%20goes'))![0]).toMatch(/0000000000$/)
+    expect(second.fence).toBeGreaterThan(first.fence)
+    await second.release()
+  })
+
+  test('a parent that somebody removes under our feet is made again', async () => {
+    const backend = await open()
+    let done = false
+    const remover = (async () => {
+      while (!done) await found<true>((reply) => raw.delete('/test/mutex/contested', reply)).catch(() => undefined)
+    })()
+    try {
+      for (let i = 0; i < 200; i += 1) {
+        const one = request('mutex', 'contested', randomUUID())
+        expect((await backend.join([one]))[0]).toMatchObject({ state: 'granted' })
+        expect(await backend.leave([{ ...one, handle: one.id, keepMs: 0, tombstoneMs: 0 }])).toEqual([true])
+      }
+    } finally {
+      done = true
+      await remover
+    }
+  })
+
+  test('close removes the parents that this client left empty', async () => {
+    const locks = new Holdfast(make())
+    await (await locks.lock('gone at once').acquire()).release()
+    await locks.close()
+    expect(await children('/test/mutex/gone%20at%20once')).toBeUndefined()
+  })
+
+  test('a node that somebody deletes is a hold that is lost, by its watch', async () => {
+    const locks = connect()
+    const lease = await locks.lock('evicted').acquire()
+    const [node] = (await children('/test/mutex/evicted'))!
+    await remove(`/test/mutex/evicted/${node}`)
+    await vi.waitFor(() => expect(lease.state).toBe('lost'), EVENTUALLY)
+    expect(lease.signal.aborted).toBe(true)
+  })
+
+  test('a hold beyond maxHold leaves the line although the session lives on', async () => {
+    const [a, b] = [connect({ session: '2s' }), connect({ session: '2s' })]
+    const hung = await a.lock('hung').acquire({ maxHold: 100 })
+    await using next = await b.lock('hung').acquire({ wait: '20s' })
+    expect(hung.state).toBe('lost')
+    expect(next.state).toBe('held')
+  })
+
+  test('the owner and note of a ticket are in its data, and foreign nodes are shown as well as can be', async () => {
+    const locks = connect()
+    await using lease = await locks.lock('shown').acquire({ owner: 'ä', note: 'n' })
+    expect(lease.owner).toBe('ä')
+    const foreign = await create('/test/mutex/shown/_c_0d1e-lock-')
+    const [line] = await locks.view('shown')
+    expect(line!.tickets.map(({ owner, note }) => [owner, note])).toEqual([
+      ['ä', 'n'],
+      ['10.0.0.7', undefined],
+    ])
+    expect(line!.tickets[0]!.ageMs).toBeLessThan(60_000)
+    expect(await locks.evict(line!.tickets[1]!)).toBe(true)
+    await expect(remove(foreign.path)).rejects.toMatchObject({ code: -101 })
+  })
+})
+
+describe('watches', () => {
+  test('10,000 waiters, most of them on watches, are all woken', async () => {
+    const held: string[] = []
+    await children('/')
+    const lines = Array.from({ length: 10_000 }, (_, i) => `many-${i}`)
+    const parents = async (): Promise<void> => {
+      await Promise.all(
+        lines.map((name) =>
+          answered<Created>((reply) =>
+            raw.create(`/test/mutex/${name}`, Buffer.alloc(0), OPEN_ACL, MODE.persistent, reply),
+          ),
+        ),
+      )
+    }
+    const granted = new Set<string>()
+    const backend = await open({}, { granted: (id) => void granted.add(id) })
+    await parents()
+    held.push(...(await Promise.all(lines.map((name) => create(`/test/mutex/${name}/lock-`)))).map(({ path }) => path))
+    const requests = lines.map((name) => request('mutex', name, randomUUID()))
+    for (let i = 0; i < requests.length; i += 250) {
+      const standings = await backend.join(requests.slice(i, i + 250))
+      expect(standings.every(({ state }) => state === 'waiting')).toBe(true)
+    }
+    await Promise.all(held.map(remove))
+    await vi.waitFor(() => expect(granted.size).toBe(10_000), { timeout: 30_000, interval: 50 })
+    await backend.close()
+  })
+
+  test('a reader watches the last writer before it, a semaphore only as many as leave it no room', async () => {
+    const granted: string[] = []
+    const backend = await open({}, { granted: (id) => void granted.push(id) })
+    const other = await open()
+    const read = (id: string) => request('rw', 'guards', id, { weight: 1 })
+    await other.join([read('r1'), request('rw', 'guards', 'w1'), read('r2')])
+    expect((await backend.join([read('mine')]))[0]).toMatchObject({ state: 'waiting', ahead: 3 })
+    const leave = (id: string) => other.leave([{ ...read(id), handle: id, keepMs: 0, tombstoneMs: 0 }])
+    const before = await received()
+    await leave('r2')
+    await leave('r1')
+    // Neither of them could change the answer: nobody but the one who left asked anything (and beats).
+    expect((await received()) - before).toBeLessThan(8)
+    expect(granted).toEqual([])
+    await leave('w1')
+    await vi.waitFor(() => expect(granted).toEqual(['mine']), EVENTUALLY)
+  })
+
+  test('a hand-off in a long line costs no more requests than in a short one', async () => {
+    const cost = async (waiters: number): Promise<number> => {
+      const granted: string[] = []
+      const told = { granted: (id: string) => void granted.push(id) }
+      const [a, b] = [await open({}, told), await open({}, told)]
+      const one = (i: number) => request('mutex', `line-${waiters}`, `${waiters}-${i}`)
+      const leave = (i: number) => (i % 2 ? b : a).leave([{ ...one(i), handle: one(i).id, keepMs: 0, tombstoneMs: 0 }])
+      await a.join([one(0)])
+      for (let i = 1; i < waiters; i += 1) await (i % 2 ? b : a).join([one(i)])
+      const before = await received()
+      for (let i = 0; i < 20; i += 1) {
+        await leave(i)
+        await vi.waitFor(() => expect(granted).toContain(one(i + 1).id), EVENTUALLY)
+      }
+      return ((await received()) - before) / 20
+    }
+    const [short, long] = [await cost(30), await cost(400)]
+    expect(long).toBeLessThan(short * 1.5 + 1)
+  })
+})
+
+describe('sharing a path with Curator', () => {
+  test('names are paths below the base, and what cannot be one is refused', async () => {
+    const locks = connect({ curator: '/shared/locks' })
+    await using lease = await locks.lock('orders/42').acquire()
+    expect(lease.state).toBe('held')
+    expect(await children('/shared/locks/orders/42')).toHaveLength(1)
+    await expect(locks.lock('a//b').acquire()).rejects.toMatchObject({ code: 'CONFIG' })
+    await expect(locks.lock('../b').acquire()).rejects.toMatchObject({ code: 'CONFIG' })
+    expect((await locks.view('orders/42'))[0]!.tickets).toHaveLength(1)
+  })
+
+  test.each(['_c_4f1d-lock-', 'lock-', '4f1d__lock__'])('a node %s… ahead of us is waited for', async (prefix) => {
+    const locks = connect({ curator: '/shared' })
+    await (await locks.lock(`with-${prefix}`).acquire()).release()
+    const foreign = await create(`/shared/with-${prefix}/${prefix}`)
+    expect(await locks.lock(`with-${prefix}`).tryAcquire()).toBeUndefined()
+    const waiting = locks.lock(`with-${prefix}`).acquire({ wait: '20s' })
+    await vi.waitFor(async () => expect(await children(`/shared/with-${prefix}`)).toHaveLength(2), EVENTUALLY)
+    await remove(foreign.path)
+    await (await waiting).release()
+  })
+})
+
+describe('opening', () => {
+  test('a host where nobody listens is an error at once', async () => {
+    await expect(make({ hosts: '127.0.0.1:1' }).open(SILENT)).rejects.toMatchObject({ code: 'BACKEND' })
+  })
+
+  test('a server that is no ZooKeeper, or speaks TLS only on the other side, is an error in time', async () => {
+    await expect(make({ tls: {}, session: '1s' }).open(SILENT)).rejects.toMatchObject({ code: 'BACKEND' })
+  })
+
+  test('digest authentication: another user may not touch the nodes of the first', async () => {
+    const url = (user: string) => `zookeeper://${user}:secret@127.0.0.1:${server.port}/private?session=3s`
+    const alice = await openBackend(url('alice'))
+    await alice.open(SILENT)
+    expect((await alice.join([request('mutex', 'x', randomUUID())]))[0]!.state).toBe('granted')
+    const bob = await openBackend(url('bob'))
+    const error: unknown = await bob.open(SILENT).catch((thrown: unknown) => thrown)
+    expect(error).toMatchObject({ code: 'BACKEND', retryable: false })
+    expect(String(error)).toContain('NoAuth')
+    expect(String(error)).not.toContain('secret')
+    await alice.close()
+  })
+
+  test('unknown parameters and impossible options are refused', async () => {
+    const url = `zookeeper://127.0.0.1:${server.port}`
+    for (const bad of ['?sesion=3s', '?session=soon', '?acl=creator', '?ca=/x', '?tls=maybe', '/a//b']) {
+      await expect(openBackend(url + bad)).rejects.toMatchObject({ code: 'CONFIG' })
+    }
+  })
+
+  test('a foreign data format is no obstacle', async () => {
+    await open()
+    const data = await answered<Data>((reply) => raw.getData('/test', undefined, reply))
+    expect(data.data).toHaveLength(0)
+  })
+})
