@@ -1,4 +1,4 @@
-import { connect, type Lease, LockTimeoutError } from 'holdfast'
+import { connect, type Holdfast, type Lease, LockTimeoutError } from 'holdfast'
 import type { Held, Recipe, StoreName } from '../recipe.js'
 
 /** Holdfast on a store, through nothing but its public API. */
@@ -16,7 +16,7 @@ export function holdfastOn(
     fenced: store !== 'memcached',
     offers: { ttl: true, blocking: true, reentrant: true },
     async open({ urls, ttlMs, owner }) {
-      const locks = await connect(urlOf(urls, ttlMs), { ttl: ttlMs, owner, callTimeout: '1s' })
+      const { locks, leave } = await clientOf(urlOf(urls, ttlMs))
       const fenced = locks.guarantees.fence !== 'none'
       const leases = new Map<string, Lease>()
 
@@ -37,19 +37,40 @@ export function holdfastOn(
 
       return {
         async tryAcquire(name) {
-          const lease = await locks.lock(name).tryAcquire(entered(name))
+          const lease = await locks.lock(name).tryAcquire({ ttl: ttlMs, owner, ...entered(name) })
           return lease === undefined ? undefined : held(lease)
         },
         async acquire(name, waitMs) {
           try {
-            return held(await locks.lock(name).acquire({ wait: Math.ceil(waitMs), ...entered(name) }))
+            return held(await locks.lock(name).acquire({ ttl: ttlMs, owner, wait: Math.ceil(waitMs), ...entered(name) }))
           } catch (error) {
             if (error instanceof LockTimeoutError) return undefined
             throw error
           }
         },
-        close: async () => await locks.close(),
+        close: leave,
       }
     },
   }
+}
+
+interface Shared {
+  readonly client: Promise<Holdfast>
+  users: number
+}
+
+const clients = new Map<string, Shared>()
+
+/** One client a process and store, as one uses it; closed when the last of its users leaves. */
+async function clientOf(url: string): Promise<{ locks: Holdfast; leave: () => Promise<void> }> {
+  const shared = clients.get(url) ?? { client: connect(url, { callTimeout: '1s' }), users: 0 }
+  clients.set(url, shared)
+  shared.users += 1
+  const leave = async (): Promise<void> => {
+    shared.users -= 1
+    if (shared.users > 0) return
+    clients.delete(url)
+    await (await shared.client).close()
+  }
+  return { locks: await shared.client, leave }
 }
