@@ -67,7 +67,13 @@ export function expectation(recipe: Recipe, situation: string): Expectation {
   if (isNotOffered(recipe, situation)) return { word: 'not offered', because: '' }
   const row = ROWS[recipe.name] ?? {}
   const word = row.unsafe?.includes(situation) ? 'unsafe' : row.hangs?.includes(situation) ? 'hangs' : 'safe'
-  return { word, because: BECAUSE[situation]?.[word] ?? '' }
+  const own = word === 'unsafe' ? OWN_WORDS[recipe.name] : undefined
+  return { word, because: own ?? BECAUSE[situation]?.[word] ?? '' }
+}
+
+const OWN_WORDS: Readonly<Record<string, string>> = {
+  'holdfast-memcached':
+    'Holdfast does not promise this on memcached, and says so in its guarantees: there is no token, and a restart forgets everything.',
 }
 
 /** Whether it came out as expected. */

@@ -5,7 +5,7 @@ import type { Troupe } from './contender/process.js'
 import { generator } from './random.js'
 import type { Recipe } from './recipe.js'
 import type { RegisterClient } from './register/client.js'
-import { monotonicMs } from './register/register.js'
+import { monotonicMs, type RegisterAnswer } from './register/register.js'
 import { LONG_TTL_MS, type Rig } from './rig.js'
 import { type Evidence, type Mark, NotOffered, type Stretch } from './situation.js'
 
@@ -62,6 +62,11 @@ export class Stage {
   /** How long a live contender may have to wait for a lock that nobody holds any more: several ttls, and room for a slow machine. */
   get patienceMs(): number {
     return 4 * this.ttlMs + 2_000
+  }
+
+  /** How long a holder works where nothing presses: long enough to be seen in the picture, far shorter than a ttl. */
+  get spellMs(): number {
+    return 120 + this.random() * 60
   }
 
   get longTtlMs(): number {
@@ -146,18 +151,24 @@ export class Stage {
     } finally {
       await this.#clear()
     }
-    const ms = this.now()
-    const told = await this.#parts.register.ask({ do: 'tell' })
+    return this.#evidence(await this.#parts.register.ask({ do: 'tell' }))
+  }
+
+  /** Times count from the first call, not from when the processes were started. */
+  #evidence(told: RegisterAnswer): Evidence {
+    const zero = this.notes.reduce((first, { from }) => Math.min(first, from), this.now())
+    const visits = told.visits ?? []
     return {
       seed: this.#parts.seed,
       ttlMs: this.ttlMs,
-      ms,
-      history: this.notes,
-      marks: this.#marks,
-      stretches: this.#stretches,
-      visits: (told.visits ?? []).map(({ fence, ...visit }) =>
-        fence === undefined ? visit : { ...visit, fence: BigInt(fence) },
-      ),
+      ms: this.now() - zero,
+      history: this.notes.map((note) => sinceZero(note, zero)),
+      marks: this.#marks.map((mark) => ({ ...mark, at: mark.at - zero })),
+      stretches: this.#stretches.map((one) => ({ ...one, from: one.from - zero, to: one.to - zero })),
+      visits: visits.map(({ fence, from, to, ...visit }) => {
+        const times = { from: from - zero, to: to - zero }
+        return { ...visit, ...times, ...(fence === undefined ? {} : { fence: BigInt(fence) }) }
+      }),
       tally: told.tally ?? { stored: 0, overlaps: 0, lostUpdates: 0, stale: 0 },
       facts: this.#facts,
       ...(this.#hangs === undefined ? {} : { hangs: this.#hangs }),
@@ -173,4 +184,20 @@ export class Stage {
     await Promise.all(this.#proxies.map((proxy) => proxy.stop()))
     for (const cleanup of this.#cleanups) await cleanup()
   }
+}
+
+function sinceZero(note: Operation, zero: number): Operation {
+  const { to, believedUntil } = note
+  return {
+    ...note,
+    lock: shortName(note.lock),
+    from: note.from - zero,
+    ...(to === undefined ? {} : { to: to - zero }),
+    ...(believedUntil === undefined ? {} : { believedUntil: believedUntil - zero }),
+  }
+}
+
+/** 'lab:…:2' is 'lock 2' to readers. */
+function shortName(lock: string): string {
+  return `lock ${lock.slice(lock.lastIndexOf(':') + 1)}`
 }

@@ -32,6 +32,7 @@ tbody th a { color: inherit; text-decoration: none; }
 tbody th a:hover { text-decoration: underline; }
 tr.group th { padding-top: 16px; font-size: 12px; font-weight: 700; letter-spacing: 0.06em; text-transform: uppercase; color: var(--soft); }
 td { padding: 2px 3px; }
+td:last-child { padding-right: 12px; }
 tbody tr:last-child td, tbody tr:last-child th { padding-bottom: 12px; }
 td a { display: block; text-align: center; text-decoration: none; border-radius: 6px; padding: 4px 2px; font-size: 13px; font-weight: 600; white-space: nowrap; }
 td a.none { font-weight: 400; font-size: 12px; }

@@ -15,6 +15,7 @@ interface Scale {
   readonly lane: number
   readonly top: number
   readonly bottom: number
+  readonly start: number
   readonly end: number
   /** Too many to name each. */
   readonly crowded: boolean
@@ -27,12 +28,16 @@ export function timeline({ recipe, situation, evidence, verdict }: Cell): string
   const crowded = owners.length > 10
   const lane = crowded ? 8 : 40
   const end = lastMoment(evidence.history, evidence.marks, evidence.ms)
-  const x = (at: number): number => LABELS + (Math.min(Math.max(at, 0), end) / end) * (WIDTH - LABELS - RIGHT)
+  const start = -0.01 * end
+  const x = (at: number): number => {
+    const part = (Math.min(Math.max(at, start), end) - start) / (end - start)
+    return LABELS + part * (WIDTH - LABELS - RIGHT)
+  }
   const labels = placeLabels(evidence.marks, x)
   const top = 10 + labels.rows * LABEL_ROW
   const bottom = top + owners.length * lane
   const laneTop = (owner: string): number => top + Math.max(0, owners.indexOf(owner)) * lane
-  const scale: Scale = { x, laneTop, lane, top, bottom, end, crowded }
+  const scale: Scale = { x, laneTop, lane, top, bottom, start, end, crowded }
   const holds = holdsOf(evidence.history).filter(({ acquire }) => acquire.answer === 'yes')
   const parts = [
     ...lanes(owners, scale),
@@ -64,14 +69,15 @@ function lanes(owners: readonly string[], { laneTop, lane, crowded }: Scale): st
   })
 }
 
-function axis({ x, end, top, bottom }: Scale): string[] {
-  const step = niceStep(end / 8)
+function axis({ x, start, end, top, bottom }: Scale): string[] {
+  const step = niceStep((end - start) / 8)
   const parts: string[] = []
   for (let at = 0; at <= end; at += step) {
     const unit = at + step > end ? ' ms' : ''
+    const left = fix(x(at))
     parts.push(
-      `<line class="rule" x1="${fix(x(at))}" x2="${fix(x(at))}" y1="${top}" y2="${bottom + 4}"/>`,
-      `<text class="faint" x="${fix(x(at))}" y="${bottom + 18}" font-size="11" text-anchor="middle">${at}${unit}</text>`,
+      `<line class="rule" x1="${left}" x2="${left}" y1="${top}" y2="${bottom + 4}"/>`,
+      `<text class="faint" x="${left}" y="${bottom + 18}" font-size="11" text-anchor="middle">${at}${unit}</text>`,
     )
   }
   return parts

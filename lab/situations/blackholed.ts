@@ -11,6 +11,7 @@ const situation: Situation = {
     const lock = stage.lock()
     const [a, b] = await Promise.all([stage.contender('A'), stage.contender('B')])
     const held = await a.mustBeServed(lock, 'nobody else was there')
+    await held?.work(stage.spellMs)
     const from = stage.now()
     for (const proxy of a.ways.proxies) proxy.blackhole()
     stage.mark('fault', 'cut off', 'A')
@@ -18,7 +19,7 @@ const situation: Situation = {
     const hold = await b.mustBeServed(lock, 'A has been cut off for much longer than its ttl')
     await hold?.work()
     await working
-    await held?.work()
+    await Promise.all([hold?.work(stage.spellMs), held?.work(stage.spellMs)])
     stage.stretch('A', from, 'cut off from the store')
     if (stage.recipe.offers.blocking) {
       const { answer } = await a.acquire(stage.lock(), stage.ttlMs)

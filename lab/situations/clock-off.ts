@@ -15,10 +15,10 @@ const situation: Situation = {
       stage.contender('B', { ttlMs: stage.longTtlMs, skewMs: HOUR_MS }),
     ])
     const held = await a.mustBeServed(lock, 'nobody else was there')
+    await held?.work(stage.spellMs)
     stage.mark('fault', 'clock an hour fast', 'B')
     const { hold } = await b.tryAcquire(lock)
-    await hold?.work()
-    await held?.work()
+    await Promise.all([hold?.work(stage.spellMs), held?.work(stage.spellMs)])
     await hold?.release()
     await held?.release()
 
@@ -30,7 +30,7 @@ const situation: Situation = {
     await c.mustBeServed(other, 'nobody else was there')
     await c.kill()
     const last = await d.mustBeServed(other, 'its holder, whose clock was an hour fast, is dead')
-    await last?.work()
+    await last?.work(stage.spellMs)
     await last?.release()
   },
 }

@@ -14,7 +14,7 @@ const situation: Situation = {
     if (answer === 'died') a.died()
     else await a.kill()
     const hold = await b.mustBeServed(lock, 'A is dead')
-    await hold?.work()
+    await hold?.work(stage.spellMs)
     await hold?.release()
   },
 }

@@ -17,7 +17,7 @@ const situation: Situation = {
     const a = await stage.contender('A', { to: [master], ttlMs: stage.longTtlMs })
     await cut()
     const held = await a.mustBeServed(lock, 'nobody else was there')
-    await held?.work()
+    await held?.work(stage.spellMs)
     stage.mark('fault', 'master dies')
     await master.kill()
     await ask(replica.port, 'REPLICAOF NO ONE\r\n')

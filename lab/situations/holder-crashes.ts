@@ -9,10 +9,10 @@ const situation: Situation = {
     const lock = stage.lock()
     const [a, b] = await Promise.all([stage.contender('A'), stage.contender('B')])
     const held = await a.mustBeServed(lock, 'nobody else was there')
-    await held?.work(stage.random() * 60)
+    await held?.work(stage.spellMs)
     await a.kill()
     const hold = await b.mustBeServed(lock, 'its holder is dead')
-    await hold?.work()
+    await hold?.work(stage.spellMs)
     await hold?.release()
   },
 }

@@ -1,4 +1,4 @@
-import type { Actor } from '../actor.js'
+import type { Actor, HoldHandle } from '../actor.js'
 import { within } from '../contender/process.js'
 import type { Situation } from '../situation.js'
 import type { Stage } from '../stage.js'
@@ -27,11 +27,13 @@ const situation: Situation = {
 async function twice(stage: Stage, a: Actor, b: Actor, c: Actor): Promise<void> {
   const lock = stage.lock()
   const held = await a.mustBeServed(lock, 'nobody else was there')
+  await held?.work(stage.spellMs)
   await held?.release()
   const hold = await b.mustBeServed(lock, 'A had let go')
+  await hold?.work(stage.spellMs)
   stage.mark('fault', 'lets go a second time', 'A')
   await held?.release()
-  await third(lock, c)
+  await third(stage, lock, c, hold)
   await hold?.release()
 }
 
@@ -39,6 +41,7 @@ async function twice(stage: Stage, a: Actor, b: Actor, c: Actor): Promise<void> 
 async function stalled(stage: Stage, a: Actor, b: Actor, c: Actor): Promise<void> {
   const lock = stage.lock()
   const held = await a.mustBeServed(lock, 'nobody else was there')
+  await held?.work(stage.spellMs)
   await a.arm('stop')
   const stops = a.process.stops()
   const releasing = held?.release()
@@ -51,7 +54,7 @@ async function stalled(stage: Stage, a: Actor, b: Actor, c: Actor): Promise<void
   await a.goOn()
   await releasing
   if (hold === undefined) return
-  await third(lock, c)
+  await third(stage, lock, c, hold)
   await hold.release()
 }
 
@@ -59,6 +62,7 @@ async function stalled(stage: Stage, a: Actor, b: Actor, c: Actor): Promise<void
 async function delayed(stage: Stage, a: Actor, b: Actor, c: Actor): Promise<void> {
   const lock = stage.lock()
   const held = await a.mustBeServed(lock, 'nobody else was there')
+  await held?.work(stage.spellMs)
   for (const proxy of a.ways.proxies) proxy.requests.fault = 'hold'
   stage.mark('fault', 'its release is late', 'A')
   const from = stage.now()
@@ -73,13 +77,14 @@ async function delayed(stage: Stage, a: Actor, b: Actor, c: Actor): Promise<void
     await later?.release()
     return
   }
-  await third(lock, c)
+  await third(stage, lock, c, hold)
   await hold.release()
 }
 
-async function third(lock: string, c: Actor): Promise<void> {
+/** C asks while B holds, and both work: side by side, if C was let in. */
+async function third(stage: Stage, lock: string, c: Actor, second: HoldHandle | undefined): Promise<void> {
   const { hold } = await c.tryAcquire(lock)
-  await hold?.work()
+  await Promise.all([hold?.work(stage.spellMs), second?.work(stage.spellMs)])
   await hold?.release()
 }
 

@@ -11,6 +11,7 @@ const situation: Situation = {
     const ttlMs = stage.longTtlMs
     const [a, b] = await Promise.all([stage.contender('A', { ttlMs }), stage.contender('B', { ttlMs })])
     const outer = await a.mustBeServed(lock, 'nobody else was there')
+    await outer?.work(stage.spellMs)
     const { hold: inner } = await a.tryAcquire(lock)
     if (inner === undefined) {
       await outer?.release()
@@ -18,11 +19,11 @@ const situation: Situation = {
       stage.hang('A was refused its own lock, although the recipe says that a holder may take it again')
       return
     }
+    await inner.work(stage.spellMs)
     await inner.release()
     stage.mark('note', 'lets go of the inner hold', 'A')
     const { hold } = await b.tryAcquire(lock)
-    await hold?.work()
-    await outer?.work()
+    await Promise.all([hold?.work(stage.spellMs), outer?.work(stage.spellMs)])
     await outer?.release()
     await hold?.release()
   },

@@ -38,7 +38,7 @@ async function loseReply(stage: Stage, a: Actor, b: Actor, nth: number): Promise
   await held?.work()
   await held?.release()
   const hold = await b.mustBeServed(lock, `${a.owner} does not hold it`)
-  await hold?.work()
+  await hold?.work(stage.spellMs)
   await hold?.release()
   return hold !== undefined
 }

@@ -18,13 +18,12 @@ export async function rivals(stage: Stage, lock: string, held: HoldHandle, b: Ac
   if (asked.hold === undefined) {
     await held.release()
     const hold = await b.mustBeServed(lock, 'A had let go', stage.longTtlMs + 2_000)
-    await hold?.work()
+    await hold?.work(stage.spellMs)
     await hold?.release()
     return
   }
   await asked.hold.work()
-  await held.work()
-  await asked.hold.work()
+  await Promise.all([held.work(stage.spellMs), asked.hold.work(stage.spellMs)])
   await asked.hold.release()
   await held.release()
 }

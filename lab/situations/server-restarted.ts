@@ -16,7 +16,7 @@ const situation: Situation = {
     const majority = (servers.length >> 1) + 1
     for (const proxy of a.ways.proxies.slice(majority)) await proxy.refuse()
     const held = await a.mustBeServed(lock, 'nobody else was there')
-    await held?.work()
+    await held?.work(stage.spellMs)
     const server = servers[majority - 1]!
     stage.mark('fault', 'server killed')
     await server.kill()
