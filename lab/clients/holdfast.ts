@@ -1,4 +1,4 @@
-import { connect, type Lease, LockTimeoutError } from 'holdfast'
+import { connect, type Holdfast, type Lease, LockTimeoutError } from 'holdfast'
 import type { Held, Recipe, StoreName } from '../recipe.js'
 
 /** Holdfast on a store, through nothing but its public API. */
@@ -16,15 +16,17 @@ export function holdfastOn(
     fenced: store !== 'memcached',
     offers: { ttl: true, blocking: true, reentrant: true },
     async open({ urls, ttlMs, owner }) {
-      const locks = await connect(urlOf(urls, ttlMs), { ttl: ttlMs, owner, callTimeout: '1s' })
+      const url = urlOf(urls, ttlMs)
+      const locks = await shared(url)
+      const options = { ttl: ttlMs, owner }
       const fenced = locks.guarantees.fence !== 'none'
       const leases = new Map<string, Lease>()
 
       function held(lease: Lease): Held {
-        if (leases.get(lease.name)?.state !== 'held') leases.set(lease.name, lease)
+        if (!isHeld(leases.get(lease.name))) leases.set(lease.name, lease)
         return {
           ...(fenced ? { fence: lease.fence } : {}),
-          believes: () => lease.state === 'held',
+          believes: () => isHeld(lease),
           release: async () => await lease.release(),
         }
       }
@@ -32,24 +34,48 @@ export function holdfastOn(
       /** Whoever holds it already enters it again. */
       function entered(name: string): { within?: Lease } {
         const outer = leases.get(name)
-        return outer?.state === 'held' ? { within: outer } : {}
+        return outer !== undefined && isHeld(outer) ? { within: outer } : {}
       }
 
       return {
         async tryAcquire(name) {
-          const lease = await locks.lock(name).tryAcquire(entered(name))
+          const lease = await locks.lock(name, options).tryAcquire(entered(name))
           return lease === undefined ? undefined : held(lease)
         },
         async acquire(name, waitMs) {
           try {
-            return held(await locks.lock(name).acquire({ wait: Math.ceil(waitMs), ...entered(name) }))
+            return held(await locks.lock(name, options).acquire({ wait: Math.ceil(waitMs), ...entered(name) }))
           } catch (error) {
             if (error instanceof LockTimeoutError) return undefined
             throw error
           }
         },
-        close: async () => await locks.close(),
+        close: async () => await leave(url),
       }
     },
   }
+}
+
+/** As a program sees it that stops when the lease's signal aborts: a hold that is in doubt goes on until its deadline. */
+function isHeld(lease: Lease | undefined): boolean {
+  return lease?.state === 'held' || lease?.state === 'uncertain'
+}
+
+const clients = new Map<string, { readonly opening: Promise<Holdfast>; users: number }>()
+
+/** One client a process, however many contenders live in it: so it is used, and so its calls go in batches. */
+async function shared(url: string): Promise<Holdfast> {
+  const known = clients.get(url) ?? { opening: connect(url, { callTimeout: '1s' }), users: 0 }
+  clients.set(url, known)
+  known.users += 1
+  return await known.opening
+}
+
+async function leave(url: string): Promise<void> {
+  const known = clients.get(url)
+  if (known === undefined) return
+  known.users -= 1
+  if (known.users > 0) return
+  clients.delete(url)
+  await (await known.opening).close()
 }
