@@ -2,7 +2,7 @@ import type { Tally, Visit } from '../situation.js'
 
 /** What is asked of the register. Tokens are decimal text. */
 export type RegisterRequest =
-  | { readonly do: 'read'; readonly owner: string; readonly fence?: string }
+  | { readonly do: 'read'; readonly lock: string; readonly owner: string; readonly fence?: string }
   | { readonly do: 'write'; readonly visit: number }
   | { readonly do: 'reset'; readonly since: number }
   | { readonly do: 'tell' }
@@ -23,20 +23,25 @@ export interface VisitText extends Omit<Visit, 'fence'> {
 }
 
 interface Open {
+  readonly lock: string
   readonly owner: string
   readonly fence: bigint | undefined
   readonly version: number
   readonly from: number
 }
 
+interface Cell {
+  version: number
+  newest: bigint | undefined
+}
+
 /**
- * One number behind a lock. A visit reads it and later writes it back plus one, so whoever writes in between
+ * One number behind each lock. A visit reads it and later writes it back plus one, so whoever writes in between
  * is overwritten: a lost update. It compares tokens where they come (at the read as well as at the write) and
  * refuses one that is lower than the newest it has seen; without a token it has to believe everybody.
  */
 export class Register {
-  #version = 0
-  #newest: bigint | undefined
+  #cells = new Map<string, Cell>()
   #overlaps = 0
   #lostUpdates = 0
   #stale = 0
@@ -54,7 +59,7 @@ export class Register {
   answer(request: RegisterRequest): RegisterAnswer {
     switch (request.do) {
       case 'read':
-        return this.#read(request.owner, request.fence === undefined ? undefined : BigInt(request.fence))
+        return this.#read(request.lock, request.owner, request.fence === undefined ? undefined : BigInt(request.fence))
       case 'write':
         return this.#write(request.visit)
       case 'reset':
@@ -65,15 +70,26 @@ export class Register {
     }
   }
 
-  #read(owner: string, fence: bigint | undefined): RegisterAnswer {
-    const from = this.#at()
-    if (this.#isStale(fence)) {
-      this.#note({ owner, fence, version: 0, from }, 'refused')
+  /** These visits will never be finished: their visitor is gone. */
+  abandon(visits: Iterable<number>): void {
+    for (const visit of visits) {
+      const open = this.#open.get(visit)
+      if (open === undefined) continue
+      this.#open.delete(visit)
+      this.#visits.push(this.#visit(open, 'unfinished'))
+    }
+  }
+
+  #read(lock: string, owner: string, fence: bigint | undefined): RegisterAnswer {
+    const cell = this.#cell(lock)
+    const open = { lock, owner, fence, version: cell.version, from: this.#at() }
+    if (isStale(cell, fence)) {
+      this.#note(open, 'refused')
       return {}
     }
-    for (const other of this.#open.values()) if (other.owner !== owner) this.#overlaps += 1
+    for (const other of this.#open.values()) if (other.lock === lock && other.owner !== owner) this.#overlaps += 1
     const visit = this.#next++
-    this.#open.set(visit, { owner, fence, version: this.#version, from })
+    this.#open.set(visit, open)
     return { visit }
   }
 
@@ -81,18 +97,21 @@ export class Register {
     const open = this.#open.get(visit)
     if (open === undefined) return { outcome: 'refused' }
     this.#open.delete(visit)
-    if (this.#isStale(open.fence)) return this.#note(open, 'refused')
-    const clobbers = this.#version !== open.version
+    const cell = this.#cell(open.lock)
+    if (isStale(cell, open.fence)) return this.#note(open, 'refused')
+    const clobbers = cell.version !== open.version
     if (clobbers) this.#lostUpdates += 1
-    this.#version += 1
+    cell.version += 1
     this.#stored += 1
     return this.#note(open, clobbers ? 'clobbered' : 'stored')
   }
 
-  #isStale(fence: bigint | undefined): boolean {
-    if (fence === undefined) return false
-    if (this.#newest === undefined || fence > this.#newest) this.#newest = fence
-    return fence < this.#newest
+  #cell(lock: string): Cell {
+    const known = this.#cells.get(lock)
+    if (known !== undefined) return known
+    const cell: Cell = { version: 0, newest: undefined }
+    this.#cells.set(lock, cell)
+    return cell
   }
 
   #note(open: Open, outcome: Visit['outcome']): RegisterAnswer {
@@ -117,8 +136,8 @@ export class Register {
   }
 
   #reset(since: number): void {
-    this.#newest = undefined
-    this.#version = this.#stored = this.#overlaps = this.#lostUpdates = this.#stale = 0
+    this.#cells = new Map()
+    this.#stored = this.#overlaps = this.#lostUpdates = this.#stale = 0
     this.#since = since
     this.#open = new Map()
     this.#visits = []
@@ -127,6 +146,12 @@ export class Register {
   #at(): number {
     return this.#now() - this.#since
   }
+}
+
+function isStale(cell: Cell, fence: bigint | undefined): boolean {
+  if (fence === undefined) return false
+  if (cell.newest === undefined || fence > cell.newest) cell.newest = fence
+  return fence < cell.newest
 }
 
 /** The clock that all processes of this machine share. */

@@ -1,0 +1,95 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { Troupe } from './contender/process.js'
+import { seedFor } from './random.js'
+import type { Recipe, StoreName } from './recipe.js'
+import { RegisterClient } from './register/client.js'
+import { type Rig, startRig } from './rig.js'
+import type { Evidence, Situation } from './situation.js'
+import { Stage } from './stage.js'
+import { judge, type Verdict } from './verdict.js'
+
+/** One recipe in one situation, and what came of it. */
+export interface Cell {
+  readonly recipe: Recipe
+  readonly situation: Situation
+  readonly evidence: Evidence
+  readonly verdict: Verdict
+}
+
+export interface RunOptions {
+  readonly recipes: readonly Recipe[]
+  readonly situations: readonly Situation[]
+  readonly seed: number
+  /** How many recipes are played at once. */
+  readonly jobs: number
+  readonly onCell?: (cell: Cell) => void
+}
+
+/** Plays every recipe in every situation. */
+export async function runMatrix({ recipes, situations, seed, jobs, onCell }: RunOptions): Promise<Cell[]> {
+  const cells: Cell[] = []
+  const queue = [...recipes]
+  const work = async (): Promise<void> => {
+    const theatre = new Theatre()
+    try {
+      for (let recipe = queue.shift(); recipe !== undefined; recipe = queue.shift()) {
+        for (const situation of situations) {
+          const cell = await theatre.play(recipe, situation, seedFor(seed, recipe.name, situation.name))
+          cells.push(cell)
+          onCell?.(cell)
+        }
+      }
+    } finally {
+      await theatre.close()
+    }
+  }
+  await Promise.all(Array.from({ length: Math.min(jobs, recipes.length) }, work))
+  return cells
+}
+
+/** What one job needs: a register, contenders, and the store that it used last. */
+class Theatre {
+  #rig: Rig | undefined
+  #register: { process: ChildProcess; client: RegisterClient; troupe: Troupe } | undefined
+  #scenes = 0
+
+  async play(recipe: Recipe, situation: Situation, seed: number): Promise<Cell> {
+    const rig = await this.#rigFor(recipe.store)
+    const { client, troupe } = (this.#register ??= await startRegister())
+    this.#scenes += 1
+    const scene = `lab:${process.pid}:${this.#scenes}:${seed.toString(36)}`
+    const stage = new Stage({ recipe, rig, troupe, register: client, seed, scene })
+    try {
+      const evidence = await stage.play(async (one) => await situation.run(one))
+      return { recipe, situation, evidence, verdict: judge(recipe, evidence) }
+    } catch (error) {
+      throw new Error(`${recipe.name} × ${situation.name} (seed ${seed}) could not be played.`, { cause: error })
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#rig?.stop()
+    await this.#register?.troupe.end()
+    this.#register?.client.close()
+    this.#register?.process.kill()
+  }
+
+  async #rigFor(store: StoreName): Promise<Rig> {
+    if (this.#rig?.store === store) return this.#rig
+    await this.#rig?.stop()
+    this.#rig = undefined
+    this.#rig = await startRig(store)
+    return this.#rig
+  }
+}
+
+async function startRegister(): Promise<{ process: ChildProcess; client: RegisterClient; troupe: Troupe }> {
+  const main = fileURLToPath(new URL('./register/main.js', import.meta.url))
+  const child = spawn(process.execPath, [main], { stdio: ['pipe', 'pipe', 'inherit'] })
+  const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string]
+  const port = Number(line)
+  return { process: child, client: new RegisterClient(port), troupe: new Troupe(port) }
+}
