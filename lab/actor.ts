@@ -79,8 +79,11 @@ export class Actor {
    * Must be served: nobody else is there who would be in the way for longer than a lock's own ttl.
    * Errors are no answer, so it asks again. Says 'hangs' for the whole cell when it is not served.
    */
-  async mustBeServed(lock: string, although: string): Promise<HoldHandle | undefined> {
-    const { patienceMs } = this.#stage
+  async mustBeServed(
+    lock: string,
+    although: string,
+    patienceMs: number = this.#stage.patienceMs,
+  ): Promise<HoldHandle | undefined> {
     const until = monotonicMs() + patienceMs
     let last: Asked
     do {

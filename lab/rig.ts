@@ -23,6 +23,9 @@ export interface Rig {
   stop(): Promise<void>
 }
 
+/** A ttl that no hold of a short situation outlives: for what must be seen while a hold is surely good. */
+export const LONG_TTL_MS = 5_000
+
 /** The stores whose leases come in whole seconds get one; the others are quicker. */
 const TTL_MS: Readonly<Partial<Record<StoreName, number>>> = { memcached: 1_000, etcd: 1_000 }
 const USUAL_TTL_MS = 700
@@ -31,6 +34,8 @@ export async function startRig(store: StoreName): Promise<Rig> {
   const ttlMs = TTL_MS[store] ?? USUAL_TTL_MS
   if (store === 'sqlite') return sqliteRig(ttlMs)
   const servers = await startServers(store)
+  // A careful quorum lets a server vote only when it has been up for longer than any hold that it may have forgotten.
+  if (store === 'redlock') await new Promise((resolve) => setTimeout(resolve, LONG_TTL_MS + 500))
   return {
     store,
     ttlMs,

@@ -6,7 +6,7 @@ import { generator } from './random.js'
 import type { Recipe } from './recipe.js'
 import type { RegisterClient } from './register/client.js'
 import { monotonicMs } from './register/register.js'
-import type { Rig } from './rig.js'
+import { LONG_TTL_MS, type Rig } from './rig.js'
 import { type Evidence, type Mark, NotOffered, type Stretch } from './situation.js'
 
 /** How a contender differs from the usual one. */
@@ -64,9 +64,8 @@ export class Stage {
     return 4 * this.ttlMs + 2_000
   }
 
-  /** A ttl that no hold of a short situation outlives: for what must be seen while a hold is surely good. */
   get longTtlMs(): number {
-    return 5_000
+    return LONG_TTL_MS
   }
 
   /** Milliseconds since the cell began. */

@@ -16,9 +16,7 @@ export function holdfastOn(
     fenced: store !== 'memcached',
     offers: { ttl: true, blocking: true, reentrant: true },
     async open({ urls, ttlMs, owner }) {
-      const url = urlOf(urls, ttlMs)
-      const locks = await shared(url)
-      const options = { ttl: ttlMs, owner }
+      const { locks, leave } = await clientOf(urlOf(urls, ttlMs))
       const fenced = locks.guarantees.fence !== 'none'
       const leases = new Map<string, Lease>()
 
@@ -39,18 +37,20 @@ export function holdfastOn(
 
       return {
         async tryAcquire(name) {
-          const lease = await locks.lock(name, options).tryAcquire(entered(name))
+          const lease = await locks.lock(name).tryAcquire({ ttl: ttlMs, owner, ...entered(name) })
           return lease === undefined ? undefined : held(lease)
         },
         async acquire(name, waitMs) {
           try {
-            return held(await locks.lock(name, options).acquire({ wait: Math.ceil(waitMs), ...entered(name) }))
+            return held(
+              await locks.lock(name).acquire({ ttl: ttlMs, owner, wait: Math.ceil(waitMs), ...entered(name) }),
+            )
           } catch (error) {
             if (error instanceof LockTimeoutError) return undefined
             throw error
           }
         },
-        close: async () => await leave(url),
+        close: leave,
       }
     },
   }
@@ -61,21 +61,23 @@ function isHeld(lease: Lease | undefined): boolean {
   return lease?.state === 'held' || lease?.state === 'uncertain'
 }
 
-const clients = new Map<string, { readonly opening: Promise<Holdfast>; users: number }>()
-
-/** One client a process, however many contenders live in it: so it is used, and so its calls go in batches. */
-async function shared(url: string): Promise<Holdfast> {
-  const known = clients.get(url) ?? { opening: connect(url, { callTimeout: '1s' }), users: 0 }
-  clients.set(url, known)
-  known.users += 1
-  return await known.opening
+interface Shared {
+  readonly client: Promise<Holdfast>
+  users: number
 }
 
-async function leave(url: string): Promise<void> {
-  const known = clients.get(url)
-  if (known === undefined) return
-  known.users -= 1
-  if (known.users > 0) return
-  clients.delete(url)
-  await (await known.opening).close()
+const clients = new Map<string, Shared>()
+
+/** One client a process and store, as one uses it; closed when the last of its users leaves. */
+async function clientOf(url: string): Promise<{ locks: Holdfast; leave: () => Promise<void> }> {
+  const shared = clients.get(url) ?? { client: connect(url, { callTimeout: '1s' }), users: 0 }
+  clients.set(url, shared)
+  shared.users += 1
+  const leave = async (): Promise<void> => {
+    shared.users -= 1
+    if (shared.users > 0) return
+    clients.delete(url)
+    await (await shared.client).close()
+  }
+  return { locks: await shared.client, leave }
 }

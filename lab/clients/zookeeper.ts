@@ -14,14 +14,14 @@ export interface Watched<T> {
 /** A ZooKeeper session as the posts use it: nodes come and go, watches fire once, a lost connection is an error. */
 export class ZooKeeper {
   readonly #client: ZooKeeperClient
-  #connected: () => void = ignore
+  readonly #waiting = new Set<() => void>()
 
   private constructor(url: string, sessionMs: number) {
     const { hostname, port } = new URL(url)
     this.#client = new ZooKeeperClient(
       { hosts: [{ host: hostname, port: Number(port) }], timeoutMs: sessionMs, tickMs: 100 },
       // The posts do not listen to the state of the connection.
-      { connected: () => this.#connected(), disconnected: ignore, expired: ignore },
+      { connected: () => this.#goOn(), disconnected: ignore, expired: ignore },
     )
   }
 
@@ -81,15 +81,14 @@ export class ZooKeeper {
   /** As client libraries do, requests wait for a connection that is being made; for a while. */
   async #connection(): Promise<ZooKeeperClient> {
     if (this.#client.session.state === 'connected') return this.#client
-    const connected = new Promise<void>((resolve) => {
-      const others = this.#connected
-      this.#connected = () => {
-        others()
-        resolve()
-      }
-    })
+    const connected = new Promise<void>((resolve) => this.#waiting.add(resolve))
     if (!(await inTime(connected, RECONNECTS_WITHIN_MS))) throw new Error('ZooKeeper cannot be reached')
     return this.#client
+  }
+
+  #goOn(): void {
+    for (const resolve of this.#waiting) resolve()
+    this.#waiting.clear()
   }
 
   async #create(path: string, mode: Mode): Promise<string | undefined> {

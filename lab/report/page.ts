@@ -1,5 +1,5 @@
 import { isHoldfast } from '../catalogue.js'
-import { expectation } from '../expectations.js'
+import { expectation, isExpected } from '../expectations.js'
 import type { Recipe } from '../recipe.js'
 import type { Cell } from '../run.js'
 import type { Situation } from '../situation.js'
@@ -99,9 +99,6 @@ function square(cell: Cell | undefined): string {
   return `<td><a class="${CLASSES[verdict.word]}${odd}" href="#${cellId(recipe.name, situation.name)}" title="${tip}"><span aria-hidden="true">${SIGNS[verdict.word]}</span> ${verdict.word}</a></td>`
 }
 
-function isExpected({ recipe, situation, verdict }: Cell): boolean {
-  return expectation(recipe, situation.name).word === verdict.word
-}
 
 function sheet(cell: Cell, previous: Cell | undefined, next: Cell | undefined, seed: number): string {
   const { recipe, situation, evidence, verdict } = cell

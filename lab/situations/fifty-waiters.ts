@@ -8,7 +8,8 @@ const PROCESSES = 5
 const EACH = 10
 const BOUND_MS = 8_000
 /** One that asked so much earlier than another should not be served after it. */
-const CLEARLY_EARLIER_MS = 30
+const CLEARLY_EARLIER_MS = 150
+const APART_MS = 15
 
 /** Fifty wait for one lock. */
 const situation: Situation = {
@@ -22,8 +23,7 @@ const situation: Situation = {
     const first = await stage.contender('first', { ttlMs: stage.longTtlMs })
     const held = await first.mustBeServed(lock, 'nobody else was there')
     const waiters = await gather(stage)
-    const waiting = ask(stage, waiters, lock)
-    const turns = await waiting.asked
+    const turns = await ask(stage, waiters, lock)
     const before = requests(waiters)
     stage.mark('note', 'the first lets go')
     await held?.release()
@@ -39,21 +39,25 @@ async function gather(stage: Stage): Promise<Actor[]> {
     // As long as the bound: what is asked here is not who is slow.
     all.push(...(await stage.contenders(owners, { ttlMs: stage.longTtlMs })))
   }
+  await Promise.all(all.map(async (waiter) => await warmUp(stage, waiter)))
   return shuffle(all, stage.random)
 }
 
 /** They ask one after another, so that there is an order to keep. */
-function ask(stage: Stage, waiters: readonly Actor[], lock: string): { asked: Promise<Promise<Answer | undefined>[]> } {
-  const asked = (async () => {
-    const turns: Promise<Answer | undefined>[] = []
-    for (const waiter of waiters) {
-      turns.push(within(BOUND_MS + 1_000, waiter.turn(lock, BOUND_MS)))
-      await stage.sleep(4)
-    }
-    await stage.sleep(150)
-    return turns
-  })()
-  return { asked }
+async function ask(stage: Stage, waiters: readonly Actor[], lock: string): Promise<Promise<Answer | undefined>[]> {
+  const turns: Promise<Answer | undefined>[] = []
+  for (const waiter of waiters) {
+    turns.push(within(BOUND_MS + 1_000, waiter.turn(lock, BOUND_MS)))
+    await stage.sleep(APART_MS)
+  }
+  await stage.sleep(150)
+  return turns
+}
+
+/** Whoever asks for the first time opens connections and the like: the order in which they ask would not be the order of arrival. */
+async function warmUp(stage: Stage, waiter: Actor): Promise<void> {
+  const { hold } = await waiter.tryAcquire(stage.lock())
+  await hold?.release()
 }
 
 function requests(waiters: readonly Actor[]): number {

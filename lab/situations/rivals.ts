@@ -1,7 +1,7 @@
 import type { Actor, HoldHandle } from '../actor.js'
 import type { Stage } from '../stage.js'
 
-const ASKS_FOR_MS = 1_200
+const ASKS_FOR_MS = 1_000
 
 /**
  * What A and B do once the store has forgotten (or not) that A holds. A's hold has long to go. B asks; if it is
@@ -17,7 +17,7 @@ export async function rivals(stage: Stage, lock: string, held: HoldHandle, b: Ac
   }
   if (asked.hold === undefined) {
     await held.release()
-    const hold = await b.mustBeServed(lock, 'A had let go')
+    const hold = await b.mustBeServed(lock, 'A had let go', stage.longTtlMs + 2_000)
     await hold?.work()
     await hold?.release()
     return
