@@ -92,7 +92,9 @@ export class Actor {
       if (last.answer === 'unknown') await this.#stage.sleep(50)
     } while (last.answer === 'unknown' && monotonicMs() < until)
     const why = last.error === undefined ? '' : ` (${last.error})`
-    this.#stage.hang(`${this.owner} was not served within ${(patienceMs / 1000).toFixed(1)} s, although ${although}${why}`)
+    this.#stage.hang(
+      `${this.owner} was not served within ${(patienceMs / 1000).toFixed(1)} s, although ${although}${why}`,
+    )
     return undefined
   }
 

@@ -24,7 +24,7 @@ function isNotOffered({ store, offers, name }: Recipe, situation: string): boole
   return store === 'sqlite' && ['reply-lost', 'server-restarted', 'blackholed'].includes(situation)
 }
 
-const REENTERED_BY_ACCIDENT: ReadonlySet<string> = new Set<string>([])
+const REENTERED_BY_ACCIDENT: ReadonlySet<string> = new Set<string>(['etcd-lease-txn'])
 
 /** A ttl that nobody renews, on a store that forgets when it is restarted, and no token. */
 const PLAIN_TTL = ['holder-paused', 'holder-slow', 'blackholed']
@@ -54,11 +54,11 @@ const ROWS: Readonly<Record<string, Row>> = {
   'db-select-for-update': { unsafe: ['server-restarted'], hangs: ['holder-paused', 'blackholed'] },
   'zookeeper-ephemeral-all-watch': {
     unsafe: ['holder-paused', 'blackholed', 'late-release'],
-    hangs: ['reply-lost', 'server-restarted'],
+    hangs: ['reply-lost'],
   },
-  'zookeeper-sequential-watch-parent': { unsafe: ['holder-paused', 'blackholed'] },
-  'zookeeper-sequential-predecessor': { unsafe: ['holder-paused', 'blackholed'] },
-  'etcd-lease-txn': { unsafe: ['holder-paused', 'blackholed'] },
+  'zookeeper-sequential-watch-parent': { unsafe: ['holder-paused', 'blackholed'], hangs: ['reply-lost'] },
+  'zookeeper-sequential-predecessor': { unsafe: ['holder-paused', 'blackholed'], hangs: ['reply-lost'] },
+  'etcd-lease-txn': { unsafe: ['holder-paused', 'blackholed', 're-entry'] },
   // memcached gives no token and forgets when it is restarted; the guarantees say so.
   'holdfast-memcached': { unsafe: ['holder-paused', 'server-restarted'] },
 }
@@ -102,7 +102,8 @@ const BECAUSE: Readonly<Record<string, Readonly<Partial<Record<Word, string>>>>>
   },
   'holder-slow': {
     safe: 'The hold is renewed (or lasts as long as its connection), or the holder knows in time that it is over.',
-    unsafe: 'Nobody renews the hold and nothing tells the holder that it has run out: it works on while another has it.',
+    unsafe:
+      'Nobody renews the hold and nothing tells the holder that it has run out: it works on while another has it.',
   },
   'reply-lost': {
     safe: 'What the store had done unnoticed either ends by itself or is found again by who asked.',
@@ -115,7 +116,8 @@ const BECAUSE: Readonly<Record<string, Readonly<Partial<Record<Word, string>>>>>
   },
   failover: {
     safe: 'The lock is gone, but tokens go on growing from the server’s clock: the old holder’s write is refused.',
-    unsafe: 'Redis answers before its replicas know. The promoted one never heard of the lock, and gives it away again.',
+    unsafe:
+      'Redis answers before its replicas know. The promoted one never heard of the lock, and gives it away again.',
   },
   'clock-off': {
     safe: 'No client’s wall clock decides when a hold ends.',
@@ -124,7 +126,8 @@ const BECAUSE: Readonly<Record<string, Readonly<Partial<Record<Word, string>>>>>
   },
   'late-release': {
     safe: 'A release names its own hold, and checks and deletes it in one step.',
-    unsafe: 'The release deletes whatever is there, or checks in one step and deletes in another: by then it is another’s lock.',
+    unsafe:
+      'The release deletes whatever is there, or checks in one step and deletes in another: by then it is another’s lock.',
   },
   're-entry': {
     safe: 'Inner holds are counted: the lock is free when the outermost lets go.',

@@ -66,7 +66,10 @@ function choose<T extends Recipe | Situation>(all: readonly T[], wanted: readonl
   const chosen = new Set<T>()
   for (const name of wanted) {
     const exact = all.filter((one) => one.name === name)
-    const found = exact.length > 0 ? exact : all.filter((one) => one.name.startsWith(`${name}-`) || ('store' in one && one.store === name))
+    const found =
+      exact.length > 0
+        ? exact
+        : all.filter((one) => one.name.startsWith(`${name}-`) || ('store' in one && one.store === name))
     if (found.length === 0) {
       throw new LabUsageError(`There is no ${what} '${name}'. Known: ${all.map((one) => one.name).join(', ')}.`)
     }

@@ -33,7 +33,9 @@ export class Terminal {
     const room = Math.max(10, Math.min(40, (this.#out.columns ?? 80) - 46))
     const full = Math.round((this.#done / this.#total) * room)
     const bar = '━'.repeat(full) + this.dim('─'.repeat(room - full))
-    this.#out.write(`\r\u001B[K${bar} ${this.#done}/${this.#total} ${recipe.name}`.slice(0, (this.#out.columns ?? 80) + 12))
+    this.#out.write(
+      `\r\u001B[K${bar} ${this.#done}/${this.#total} ${recipe.name}`.slice(0, (this.#out.columns ?? 80) + 12),
+    )
     if (this.#done === this.#total) this.#out.write('\r\u001B[K')
   }
 

@@ -54,7 +54,9 @@ function twoHolders({ shownBy }: Violation): string {
 }
 
 function harm(lostUpdates: number): string {
-  return lostUpdates === 0 ? '' : `, and ${counted(lostUpdates, 'update')} of the register ${lostUpdates === 1 ? 'was' : 'were'} lost`
+  return lostUpdates === 0
+    ? ''
+    : `, and ${counted(lostUpdates, 'update')} of the register ${lostUpdates === 1 ? 'was' : 'were'} lost`
 }
 
 function counted(count: number, noun: string): string {

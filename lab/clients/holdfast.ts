@@ -21,10 +21,10 @@ export function holdfastOn(
       const leases = new Map<string, Lease>()
 
       function held(lease: Lease): Held {
-        if (leases.get(lease.name)?.state !== 'held') leases.set(lease.name, lease)
+        if (!isHeld(leases.get(lease.name))) leases.set(lease.name, lease)
         return {
           ...(fenced ? { fence: lease.fence } : {}),
-          believes: () => lease.state === 'held',
+          believes: () => isHeld(lease),
           release: async () => await lease.release(),
         }
       }
@@ -32,7 +32,7 @@ export function holdfastOn(
       /** Whoever holds it already enters it again. */
       function entered(name: string): { within?: Lease } {
         const outer = leases.get(name)
-        return outer?.state === 'held' ? { within: outer } : {}
+        return outer !== undefined && isHeld(outer) ? { within: outer } : {}
       }
 
       return {
@@ -42,7 +42,9 @@ export function holdfastOn(
         },
         async acquire(name, waitMs) {
           try {
-            return held(await locks.lock(name).acquire({ ttl: ttlMs, owner, wait: Math.ceil(waitMs), ...entered(name) }))
+            return held(
+              await locks.lock(name).acquire({ ttl: ttlMs, owner, wait: Math.ceil(waitMs), ...entered(name) }),
+            )
           } catch (error) {
             if (error instanceof LockTimeoutError) return undefined
             throw error
@@ -52,6 +54,11 @@ export function holdfastOn(
       }
     },
   }
+}
+
+/** As a program sees it that stops when the lease's signal aborts: a hold that is in doubt goes on until its deadline. */
+function isHeld(lease: Lease | undefined): boolean {
+  return lease?.state === 'held' || lease?.state === 'uncertain'
 }
 
 interface Shared {

@@ -3,7 +3,7 @@ import { CODE, ZooKeeperError } from '#zookeeper/errors'
 import { MODE, type Mode, OPEN_ACL } from '#zookeeper/protocol'
 
 const NOTHING = Buffer.alloc(0)
-const OPENS_WITHIN_MS = 5_000
+const RECONNECTS_WITHIN_MS = 2_000
 
 /** What a look saw, and a promise for the next change of it (until the time is up: false). */
 export interface Watched<T> {
@@ -14,34 +14,27 @@ export interface Watched<T> {
 /** A ZooKeeper session as the posts use it: nodes come and go, watches fire once, a lost connection is an error. */
 export class ZooKeeper {
   readonly #client: ZooKeeperClient
+  readonly #waiting = new Set<() => void>()
 
-  private constructor(client: ZooKeeperClient) {
-    this.#client = client
+  private constructor(url: string, sessionMs: number) {
+    const { hostname, port } = new URL(url)
+    this.#client = new ZooKeeperClient(
+      { hosts: [{ host: hostname, port: Number(port) }], timeoutMs: sessionMs, tickMs: 100 },
+      // The posts do not listen to the state of the connection.
+      { connected: () => this.#goOn(), disconnected: ignore, expired: ignore },
+    )
   }
 
   static async open(url: string, sessionMs: number): Promise<ZooKeeper> {
-    const { hostname, port } = new URL(url)
-    const hosts = [{ host: hostname, port: Number(port) }]
-    return await new Promise((resolve, reject) => {
-      const client = new ZooKeeperClient(
-        { hosts, timeoutMs: sessionMs, tickMs: 100 },
-        { connected: () => opened(), disconnected: ignore, expired: ignore },
-      )
-      const timer = setTimeout(() => reject(new Error('ZooKeeper did not answer in time')), OPENS_WITHIN_MS)
-      const opened = () => {
-        clearTimeout(timer)
-        resolve(new ZooKeeper(client))
-      }
-      client.session.start()
-    })
+    const zookeeper = new ZooKeeper(url, sessionMs)
+    zookeeper.#client.session.start()
+    await zookeeper.#connection()
+    return zookeeper
   }
 
-  /** Makes the node that others stand below, and those above it. */
-  async createParents(path: string): Promise<void> {
-    const parts = path.split('/').slice(1)
-    for (const [index] of parts.entries()) {
-      await this.#create(`/${parts.slice(0, index + 1).join('/')}`, MODE.persistent)
-    }
+  /** The node that all locks stand below. */
+  async createRoot(path: string): Promise<void> {
+    await this.#create(path, MODE.persistent)
   }
 
   /** False: it is there already. */
@@ -56,34 +49,52 @@ export class ZooKeeper {
   }
 
   async children(path: string): Promise<string[]> {
-    return await answered((reply) => this.#client.getChildren(path, undefined, reply))
+    const client = await this.#connection()
+    return await answered((reply) => client.getChildren(path, undefined, reply))
   }
 
   async watchChildren(path: string): Promise<Watched<string[]>> {
+    const client = await this.#connection()
     const watch = watcher()
-    const value = await answered<string[]>((reply) => this.#client.getChildren(path, watch.fire, reply))
+    const value = await answered<string[]>((reply) => client.getChildren(path, watch.fire, reply))
     return { value, changed: watch.changed }
   }
 
   /** Whether the node is there. */
   async watchNode(path: string): Promise<Watched<boolean>> {
+    const client = await this.#connection()
     const watch = watcher()
-    const stat = await found((reply) => this.#client.exists(path, watch.fire, reply))
+    const stat = await found((reply) => client.exists(path, watch.fire, reply))
     return { value: stat !== undefined, changed: watch.changed }
   }
 
   /** False: there was none. */
   async delete(path: string): Promise<boolean> {
-    return (await found<true>((reply) => this.#client.delete(path, reply))) === true
+    const client = await this.#connection()
+    return (await found<true>((reply) => client.delete(path, reply))) === true
   }
 
   async close(): Promise<void> {
     await this.#client.session.close()
   }
 
+  /** As client libraries do, requests wait for a connection that is being made; for a while. */
+  async #connection(): Promise<ZooKeeperClient> {
+    if (this.#client.session.state === 'connected') return this.#client
+    const connected = new Promise<void>((resolve) => this.#waiting.add(resolve))
+    if (!(await inTime(connected, RECONNECTS_WITHIN_MS))) throw new Error('ZooKeeper cannot be reached')
+    return this.#client
+  }
+
+  #goOn(): void {
+    for (const resolve of this.#waiting) resolve()
+    this.#waiting.clear()
+  }
+
   async #create(path: string, mode: Mode): Promise<string | undefined> {
+    const client = await this.#connection()
     try {
-      const created = await answered<Created>((reply) => this.#client.create(path, NOTHING, OPEN_ACL, mode, reply))
+      const created = await answered<Created>((reply) => client.create(path, NOTHING, OPEN_ACL, mode, reply))
       return created.path
     } catch (error) {
       if (error instanceof ZooKeeperError && error.code === CODE.nodeExists) return undefined
@@ -92,24 +103,25 @@ export class ZooKeeper {
   }
 }
 
-/** The path of a lock's node: a name may hold anything. */
-export function lockPath(root: string, name: string): string {
-  return `${root}/${encodeURIComponent(name)}`
+/** What a lock's node is called: a lock's name may hold slashes. */
+export function nodeName(lock: string): string {
+  return encodeURIComponent(lock)
 }
 
 function watcher(): { fire: () => void; changed: (withinMs: number) => Promise<boolean> } {
   let fire: () => void = ignore
   const fired = new Promise<void>((resolve) => (fire = resolve))
-  const changed = async (withinMs: number): Promise<boolean> => {
-    let timer: NodeJS.Timeout | undefined
-    const late = new Promise<boolean>((resolve) => (timer = setTimeout(resolve, Math.max(0, withinMs), false)))
-    const result = await Promise.race([fired.then(() => true), late])
-    clearTimeout(timer)
-    return result
-  }
-  return { fire, changed }
+  return { fire, changed: async (withinMs) => await inTime(fired, withinMs) }
+}
+
+async function inTime(promise: Promise<void>, withinMs: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<boolean>((resolve) => (timer = setTimeout(resolve, Math.max(0, withinMs), false)))
+  const result = await Promise.race([promise.then(() => true), late])
+  clearTimeout(timer)
+  return result
 }
 
 function ignore(): void {
-  // The posts do not listen to the state of the connection.
+  // Nobody waits, or nobody listens.
 }

@@ -30,7 +30,13 @@ export type Command =
   | { readonly do: 'arm'; readonly owner: string; readonly at: 'die' | 'stop' | 'pass' }
   | { readonly do: 'go' }
   /** Acquire, work and release, all at once: one of many waiters. */
-  | { readonly do: 'turn'; readonly owner: string; readonly lock: string; readonly hold: number; readonly waitMs: number }
+  | {
+      readonly do: 'turn'
+      readonly owner: string
+      readonly lock: string
+      readonly hold: number
+      readonly waitMs: number
+    }
   | { readonly do: 'close' }
 
 export interface Request {

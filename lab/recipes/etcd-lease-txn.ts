@@ -6,24 +6,21 @@ const recipe: Recipe = {
   title: 'etcd: lease, Txn, wait for deletes',
   store: 'etcd',
   story:
-    'What etcd’s own clients do: a key under a lease, created in a Txn; the oldest holds; each waits for the one before.',
+    'What etcd’s own Go client does: a key under the session’s lease, made in a Txn; the oldest holds; each waits for the one before.',
   offers: { ttl: true, blocking: true, reentrant: false },
   async open(env) {
-    const { urls, ttlMs, owner } = env
-    const etcd = new Etcd3({ hosts: urls.map((url) => url.replace('etcd:', 'http:')) })
+    const etcd = new Etcd3({ hosts: env.urls.map((url) => url.replace('etcd:', 'http:')) })
+    // The session: the client library keeps it alive, and says when it is over.
+    const lease = etcd.lease(Math.ceil(env.ttlMs / 1_000))
+    let lost = false
+    lease.on('lost', () => (lost = true))
+    const id = await lease.grant()
 
     async function acquire(name: string, waitMs: number) {
       const until = performance.now() + waitMs
-      // Kept alive by the client library.
-      const lease = etcd.lease(Math.ceil(ttlMs / 1_000))
-      let lost = false
-      lease.on('lost', () => (lost = true))
-      const id = await lease.grant()
-      await env.step('has a lease')
       const key = `lab/${name}/${id}`
-      const put = etcd.put(key).value(owner).lease(id)
-      const { header } = await etcd.if(key, 'Create', '==', 0).then(put).else(etcd.get(key)).commit()
-      const own = Number(header.revision)
+      const own = await createRevision(etcd, key, id, env.owner)
+      const release = async () => Number((await etcd.delete().key(key)).deleted) > 0
       await env.step('has a key')
       for (;;) {
         const before = etcd
@@ -32,13 +29,9 @@ const recipe: Recipe = {
           .maxCreateRevision(own - 1)
         const { kvs, header } = await before.sort('Create', 'Descend').limit(1).exec()
         const last = kvs[0]?.key.toString()
-        const release = async () => {
-          await lease.revoke()
-          return !lost
-        }
         if (last === undefined) return { believes: () => !lost, release }
-        const left = waitMs === 0 ? 0 : until - performance.now()
-        if (left <= 0 || !(await isDeleted(etcd, last, Number(header.revision) + 1, left))) {
+        const leftMs = until - performance.now()
+        if (waitMs === 0 || !(await isDeleted(etcd, last, Number(header.revision) + 1, leftMs))) {
           await release()
           return undefined
         }
@@ -49,10 +42,21 @@ const recipe: Recipe = {
       tryAcquire: async (name) => await acquire(name, 0),
       acquire,
       async close() {
-        etcd.close()
+        try {
+          await lease.revoke()
+        } finally {
+          etcd.close()
+        }
       },
     }
   },
+}
+
+/** Makes the key unless it is there (the answer to an earlier try was lost), and says when it was made. */
+async function createRevision(etcd: Etcd3, key: string, leaseId: string, owner: string): Promise<number> {
+  const put = etcd.put(key).value(owner).lease(leaseId)
+  const { succeeded, header, responses } = await etcd.if(key, 'Create', '==', 0).then(put).else(etcd.get(key)).commit()
+  return Number(succeeded ? header.revision : responses[0]!.response_range.kvs[0]!.create_revision)
 }
 
 /** Waits until the key is deleted; false: not in time. */
@@ -60,7 +64,7 @@ async function isDeleted(etcd: Etcd3, key: string, fromRevision: number, withinM
   const watcher: Watcher = await etcd.watch().key(key).startRevision(String(fromRevision)).create()
   try {
     return await new Promise<boolean>((resolve, reject) => {
-      const timer = setTimeout(resolve, withinMs, false)
+      const timer = setTimeout(resolve, Math.max(0, withinMs), false)
       watcher.on('delete', () => {
         clearTimeout(timer)
         resolve(true)

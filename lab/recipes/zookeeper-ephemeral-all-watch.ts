@@ -1,4 +1,4 @@
-import { lockPath, ZooKeeper } from '../clients/zookeeper.js'
+import { nodeName, ZooKeeper } from '../clients/zookeeper.js'
 import type { Held, Recipe } from '../recipe.js'
 
 const ROOT = '/lab-ephemeral'
@@ -11,10 +11,10 @@ const recipe: Recipe = {
   offers: { ttl: true, blocking: true, reentrant: false },
   async open({ urls, ttlMs }) {
     const zookeeper = await ZooKeeper.open(urls[0]!, ttlMs)
-    await zookeeper.createParents(ROOT)
+    await zookeeper.createRoot(ROOT)
 
     async function tryAcquire(name: string): Promise<Held | undefined> {
-      const path = lockPath(ROOT, name)
+      const path = `${ROOT}/${nodeName(name)}`
       if (!(await zookeeper.createEphemeral(path))) return undefined
       return { believes: () => true, release: async () => await zookeeper.delete(path) }
     }
@@ -26,7 +26,7 @@ const recipe: Recipe = {
         for (;;) {
           const held = await tryAcquire(name)
           if (held !== undefined) return held
-          const node = await zookeeper.watchNode(lockPath(ROOT, name))
+          const node = await zookeeper.watchNode(`${ROOT}/${nodeName(name)}`)
           if (node.value && !(await node.changed(until - performance.now()))) return undefined
         }
       },

@@ -1,4 +1,4 @@
-import { lockPath, ZooKeeper } from '../clients/zookeeper.js'
+import { nodeName, ZooKeeper } from '../clients/zookeeper.js'
 import type { Recipe } from '../recipe.js'
 
 const ROOT = '/lab-predecessor'
@@ -13,23 +13,23 @@ const recipe: Recipe = {
   async open(env) {
     const { urls, ttlMs } = env
     const zookeeper = await ZooKeeper.open(urls[0]!, ttlMs)
+    await zookeeper.createRoot(ROOT)
 
     async function acquire(name: string, waitMs: number) {
       const until = performance.now() + waitMs
-      const parent = lockPath(ROOT, name)
-      await zookeeper.createParents(parent)
-      const own = await zookeeper.createSequential(parent, 'lock-')
+      const prefix = `${nodeName(name)}_lock_`
+      const own = await zookeeper.createSequential(ROOT, prefix)
       await env.step('has a number')
       for (;;) {
-        const before = (await zookeeper.children(parent)).filter((child) => child < own).toSorted()
-        const predecessor = before.at(-1)
+        const numbers = (await zookeeper.children(ROOT)).filter((child) => child.startsWith(prefix)).toSorted()
+        const predecessor = numbers.findLast((number) => number < own)
         if (predecessor === undefined) {
-          return { believes: () => true, release: async () => await zookeeper.delete(`${parent}/${own}`) }
+          return { believes: () => true, release: async () => await zookeeper.delete(`${ROOT}/${own}`) }
         }
-        const node = waitMs === 0 ? undefined : await zookeeper.watchNode(`${parent}/${predecessor}`)
+        const node = waitMs === 0 ? undefined : await zookeeper.watchNode(`${ROOT}/${predecessor}`)
         if (node?.value === false) continue
         if (node === undefined || !(await node.changed(until - performance.now()))) {
-          await zookeeper.delete(`${parent}/${own}`)
+          await zookeeper.delete(`${ROOT}/${own}`)
           return undefined
         }
       }

@@ -1,4 +1,4 @@
-import { lockPath, ZooKeeper } from '../clients/zookeeper.js'
+import { nodeName, ZooKeeper } from '../clients/zookeeper.js'
 import type { Recipe } from '../recipe.js'
 
 const ROOT = '/lab-sequential'
@@ -13,20 +13,21 @@ const recipe: Recipe = {
   async open(env) {
     const { urls, ttlMs } = env
     const zookeeper = await ZooKeeper.open(urls[0]!, ttlMs)
+    await zookeeper.createRoot(ROOT)
 
     async function acquire(name: string, waitMs: number) {
       const until = performance.now() + waitMs
-      const parent = lockPath(ROOT, name)
-      await zookeeper.createParents(parent)
-      const own = await zookeeper.createSequential(parent, 'lock-')
+      const prefix = `${nodeName(name)}_lock_`
+      const own = await zookeeper.createSequential(ROOT, prefix)
       await env.step('has a number')
       for (;;) {
-        const children = await zookeeper.watchChildren(parent)
-        if (children.value.toSorted()[0] === own) {
-          return { believes: () => true, release: async () => await zookeeper.delete(`${parent}/${own}`) }
+        const children = await zookeeper.watchChildren(ROOT)
+        const numbers = children.value.filter((child) => child.startsWith(prefix)).toSorted()
+        if (numbers[0] === own) {
+          return { believes: () => true, release: async () => await zookeeper.delete(`${ROOT}/${own}`) }
         }
         if (waitMs === 0 || !(await children.changed(until - performance.now()))) {
-          await zookeeper.delete(`${parent}/${own}`)
+          await zookeeper.delete(`${ROOT}/${own}`)
           return undefined
         }
       }

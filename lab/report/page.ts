@@ -72,10 +72,13 @@ function matrix({ cells, recipes, situations }: Report): string {
   let group = ''
   for (const recipe of recipes) {
     const next = isHoldfast(recipe) ? 'Holdfast' : GROUPS[recipe.store]
-    if (next !== group) rows.push(`<tr class="group"><th colspan="${situations.length + 1}" scope="rowgroup">${next}</th></tr>`)
+    if (next !== group)
+      rows.push(`<tr class="group"><th colspan="${situations.length + 1}" scope="rowgroup">${next}</th></tr>`)
     group = next
     const tds = situations.map((situation) => square(find(cells, recipe, situation)))
-    rows.push(`<tr><th scope="row"><a href="#${recipe.name}" title="${escape(recipe.story)}">${escape(recipe.title)}</a></th>${tds.join('')}</tr>`)
+    rows.push(
+      `<tr><th scope="row"><a href="#${recipe.name}" title="${escape(recipe.story)}">${escape(recipe.title)}</a></th>${tds.join('')}</tr>`,
+    )
   }
   return `<div class="matrix"><table><thead><tr><th scope="col">Recipe</th>${head.join('')}</tr></thead><tbody>${rows.join('\n')}</tbody></table></div>`
 }
@@ -99,7 +102,6 @@ function square(cell: Cell | undefined): string {
   return `<td><a class="${CLASSES[verdict.word]}${odd}" href="#${cellId(recipe.name, situation.name)}" title="${tip}"><span aria-hidden="true">${SIGNS[verdict.word]}</span> ${verdict.word}</a></td>`
 }
 
-
 function sheet(cell: Cell, previous: Cell | undefined, next: Cell | undefined, seed: number): string {
   const { recipe, situation, evidence, verdict } = cell
   const link = (to: Cell | undefined, name: string, sign: string, label: string): string =>
@@ -110,7 +112,9 @@ function sheet(cell: Cell, previous: Cell | undefined, next: Cell | undefined, s
   const expected = word === verdict.word ? because : `Not what was expected: ${word}. ${because}`
   const shown = verdict.shownBy.slice(0, MOST_LINES)
   const history =
-    shown.length === 0 ? '' : `<h4>The history, as short as it still shows it</h4><pre>${escape(shown.join('\n'))}</pre>`
+    shown.length === 0
+      ? ''
+      : `<h4>The history, as short as it still shows it</h4><pre>${escape(shown.join('\n'))}</pre>`
   const command = `holdfast lab ${recipe.name} --situation ${situation.name} --seed ${seed}`
   return `<section class="sheet" id="${cellId(recipe.name, situation.name)}" aria-label="${escape(`${recipe.title}: ${situation.title}`)}"><a class="away" href="#matrix" tabindex="-1" aria-hidden="true"></a><div>
 <nav>${link(previous, 'previous', '←', 'previous cell')}${link(next, 'next', '→', 'next cell')}<a class="close" href="#matrix" aria-label="close" title="close (Esc)">✕</a></nav>

@@ -48,7 +48,13 @@ ${legend.join('\n')}
 `
 }
 
-function row(cells: readonly Cell[], recipe: Recipe, situations: readonly Situation[], y: number, bold: boolean): string {
+function row(
+  cells: readonly Cell[],
+  recipe: Recipe,
+  situations: readonly Situation[],
+  y: number,
+  bold: boolean,
+): string {
   const weight = bold ? ' font-weight="700"' : ''
   const label = `<text x="${LEFT - 14}" y="${y + 16}" text-anchor="end"${weight}>${escape(recipe.title)}</text>`
   const squares = situations.map((situation, index) => {

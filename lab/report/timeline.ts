@@ -103,9 +103,7 @@ function bar({ acquire, release, sure }: Hold, owner: number, { x, laneTop, lane
   const height = lane - 2 * pad
   const until = Number.isFinite(sure[1]) ? `${fix(sure[1])} ms` : 'the end'
   const ending =
-    release === undefined && acquire.believedUntil !== undefined
-      ? ' (then it knew that it was over, or was dead)'
-      : ''
+    release === undefined && acquire.believedUntil !== undefined ? ' (then it knew that it was over, or was dead)' : ''
   const token = acquire.fence === undefined ? '' : `, token ${acquire.fence}`
   const tip = `<title>${escape(acquire.owner)} holds, by its own view, from ${fix(sure[0])} ms to ${until}${ending}${token}</title>`
   const shape = `<rect class="hold o${owner % 8}" x="${fix(left)}" y="${fix(y)}" width="${fix(width)}" height="${fix(height)}" rx="${fix(Math.min(4, width / 3))}">${tip}</rect>`
@@ -149,7 +147,12 @@ function visit({ owner, to, outcome, fence }: Visit, { x, laneTop, lane }: Scale
   const cx = fix(x(to))
   const cy = fix(laneTop(owner) + lane - 9)
   const token = fence === undefined ? '' : ` with token ${fence}`
-  const what = { stored: 'stored', refused: 'refused: too late', clobbered: 'stored over a newer one', unfinished: 'never came' }
+  const what = {
+    stored: 'stored',
+    refused: 'refused: too late',
+    clobbered: 'stored over a newer one',
+    unfinished: 'never came',
+  }
   const tip = `<title>${escape(owner)} writes at ${fix(to)} ms${token}: ${what[outcome]}</title>`
   if (outcome === 'unfinished') return ''
   if (outcome === 'stored') return `<circle class="wrote" cx="${cx}" cy="${cy}" r="3.2">${tip}</circle>`

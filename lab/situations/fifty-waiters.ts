@@ -82,9 +82,8 @@ function report(stage: Stage, answers: readonly (Answer | undefined)[], cost: nu
 
 /** How many were served after somebody who had clearly asked later. */
 function overtaken(served: readonly Answer[]): number {
-  return served.filter((one) =>
-    served.some((other) => other.from > one.from + CLEARLY_EARLIER_MS && other.to < one.to),
-  ).length
+  return served.filter((one) => served.some((other) => other.from > one.from + CLEARLY_EARLIER_MS && other.to < one.to))
+    .length
 }
 
 function shuffle<T>(items: readonly T[], random: () => number): T[] {
