@@ -55,6 +55,18 @@ export class Actor {
     }
   }
 
+  /**
+   * Takes and leaves a lock that nobody else knows, unwritten: connections are opened, scripts loaded, tables made.
+   * What comes after is the recipe alone.
+   */
+  async warmUp(): Promise<void> {
+    const hold = nextHold++
+    const { owner } = this
+    const command: Command = { do: 'acquire', owner, lock: this.#stage.lock(), hold, waitMs: this.#stage.patienceMs }
+    const answer = await within(OPENS_WITHIN_MS, this.process.ask(command))
+    if (answer?.answer === 'yes') await within(OPENS_WITHIN_MS, this.process.ask({ do: 'release', owner, hold }))
+  }
+
   /** Asks once. */
   async tryAcquire(lock: string): Promise<Asked> {
     return await this.acquire(lock, 0)

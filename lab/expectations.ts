@@ -41,10 +41,13 @@ const ROWS: Readonly<Record<string, Row>> = {
   'redis-setnx-expire-lua': { unsafe: [...FORGETFUL_REDIS, 'late-release'] },
   'redis-set-nx-px-blind-del': { unsafe: [...FORGETFUL_REDIS, 'late-release'] },
   'redis-set-nx-px-get-then-del': { unsafe: [...FORGETFUL_REDIS, 'late-release'] },
-  'redis-set-nx-px-lua-release': { unsafe: FORGETFUL_REDIS },
+  'redis-set-nx-px-lua-del': { unsafe: FORGETFUL_REDIS },
   'redis-getset-timestamp': { unsafe: [...FORGETFUL_REDIS, 'late-release', 'clock-off'] },
-  'redis-spin-fixed-sleep': { unsafe: FORGETFUL_REDIS },
-  'redis-batch-pipeline': { unsafe: [...FORGETFUL_REDIS, 'late-release'] },
+  'redis-spin': { unsafe: FORGETFUL_REDIS, hangs: ['fifty-waiters'] },
+  'redis-batch-pipeline': {
+    unsafe: [...FORGETFUL_REDIS, 'late-release'],
+    hangs: ['crash-between-steps', 'reply-lost'],
+  },
   'redlock-five-steps': { unsafe: ['holder-paused', 'server-restarted'] },
   'memcached-add-delete': { unsafe: [...FORGETFUL, 'late-release'] },
   'db-unique-no-expiry': { unsafe: ['late-release'], hangs: ['crash-between-steps', ...ENDLESS] },
@@ -135,7 +138,7 @@ const BECAUSE: Readonly<Record<string, Readonly<Partial<Record<Word, string>>>>>
   },
   'fifty-waiters': {
     safe: 'Everybody is served. What a hand-off costs, and who is passed by later ones, differs much.',
-    hangs: 'Waiting is a race: some lose it every time.',
+    hangs: 'Waiting is a race that some lose every time, or tries that are counted: whoever has used them up gives up.',
   },
   blackholed: {
     safe: 'The holder keeps the deadline on its own clock: it knows that its hold is over before another can have it.',

@@ -17,7 +17,11 @@ export function sleep(ms: number): Promise<void> {
 }
 
 /** Tries again and again with a fixed sleep, as most posts wait. */
-export async function spin<T>(attempt: () => Promise<T | undefined>, everyMs: number, waitMs: number): Promise<T | undefined> {
+export async function spin<T>(
+  attempt: () => Promise<T | undefined>,
+  everyMs: number,
+  waitMs: number,
+): Promise<T | undefined> {
   const until = performance.now() + waitMs
   for (;;) {
     const result = await attempt()

@@ -22,6 +22,9 @@ type Outcome = Pick<Answer, 'answer' | 'fence' | 'release' | 'visits'> & { reado
 
 const LOOK_EVERY_MS = 5
 const ASK_AGAIN_MS = 25
+/** Between reading and writing: short, so that fifty can take their turns. */
+const WORK_MS = 4
+const BETWEEN_VISITS_MS = 18
 
 const contenders = new Map<string, Contender>()
 const holdings = new Map<number, Holding>()
@@ -158,11 +161,10 @@ async function work(owner: string, hold: number, forMs: number, stopAfterLook: b
     const { outcome } = await register.ask({ do: 'write', visit })
     if (outcome === 'refused') return { answer: 'no', visits }
     visits += 1
+    if (forMs > 0) await sleep(BETWEEN_VISITS_MS)
   } while (monotonicMs() < until)
   return { answer: 'yes', visits }
 }
-
-const WORK_MS = 4
 
 async function turn(command: Extract<Command, { do: 'turn' }>): Promise<Outcome> {
   const got = await acquire(command)

@@ -7,7 +7,8 @@ const recipe: Recipe = {
   name: 'redis-batch-pipeline',
   title: 'Redis: a batch by pipelined SETNX, undone where it failed',
   store: 'redis',
-  story: 'Several keys by one pipeline of SETNX, then a pipeline of EXPIRE; if one failed, the others are deleted again.',
+  story:
+    'Several keys by one pipeline of SETNX, then a pipeline of EXPIRE; if one failed, the others are deleted again.',
   offers: { ttl: true, blocking: true, reentrant: false },
   open: async ({ urls, ttlMs, step }) => {
     const redis = openRedis(urls[0]!)

@@ -5,7 +5,8 @@ const recipe: Recipe = {
   name: 'redis-getset-timestamp',
   title: 'Redis: SETNX with a timestamp, taken over by GETSET',
   store: 'redis',
-  story: 'No expiry on the key: its value is when it ends, by the clock of whoever wrote it; GETSET decides who takes an old one over.',
+  story:
+    'No expiry on the key: its value is when it ends, by the clock of whoever wrote it; GETSET decides who takes an old one over.',
   offers: { ttl: true, blocking: true, reentrant: false },
   open: async ({ urls, ttlMs, now, step }) => {
     const redis = openRedis(urls[0]!)

@@ -8,7 +8,8 @@ const recipe: Recipe = {
   name: 'redlock-five-steps',
   title: 'Redlock in five steps, over five masters',
   store: 'redlock',
-  story: 'Time, SET NX PX on every master with a short time-out, a majority within the validity time, else release all; no token.',
+  story:
+    'Time, SET NX PX on every master with a short time-out, a majority within the validity time, else release all; no token.',
   offers: { ttl: true, blocking: true, reentrant: false },
   open: async ({ urls, ttlMs }) => {
     const nodes = urls.map(openRedis)
@@ -29,7 +30,10 @@ const recipe: Recipe = {
         return undefined
       }
       // The post gives a validity time, and it is up to the caller to look at it.
-      return { believes: () => performance.now() < validUntil, release: async () => (await releaseAll(name, value)) > nodes.length / 2 }
+      return {
+        believes: () => performance.now() < validUntil,
+        release: async () => (await releaseAll(name, value)) > nodes.length / 2,
+      }
     }
     const acquire = async (name: string, waitMs: number): Promise<Held | undefined> => {
       const until = performance.now() + waitMs

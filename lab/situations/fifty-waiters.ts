@@ -10,6 +10,8 @@ const BOUND_MS = 8_000
 /** One that asked so much earlier than another should not be served after it. */
 const CLEARLY_EARLIER_MS = 150
 const APART_MS = 15
+/** So long does the first hold when all have asked. */
+const HELD_MS = 1_500
 
 /** Fifty wait for one lock. */
 const situation: Situation = {
@@ -19,10 +21,9 @@ const situation: Situation = {
     'Fifty contenders in five processes wait for one lock; when its holder lets go, each holds it for a few milliseconds. All must be served. Counted: what each hand-off costs the store, and who was served before somebody who had asked earlier.',
   async run(stage) {
     if (!stage.recipe.offers.blocking) stage.notOffered('it has no way to wait')
+    const [first, waiters] = await Promise.all([stage.contender('first', { ttlMs: stage.longTtlMs }), gather(stage)])
     const lock = stage.lock()
-    const first = await stage.contender('first', { ttlMs: stage.longTtlMs })
     const held = await first.mustBeServed(lock, 'nobody else was there')
-    const waiters = await gather(stage)
     const turns = await ask(stage, waiters, lock)
     const before = requests(waiters)
     stage.mark('note', 'the first lets go')
@@ -36,10 +37,10 @@ async function gather(stage: Stage): Promise<Actor[]> {
   const all: Actor[] = []
   for (let process = 1; process <= PROCESSES; process += 1) {
     const owners = Array.from({ length: EACH }, (_, index) => `${process}.${index + 1}`)
-    // As long as the bound: what is asked here is not who is slow.
+    // A long ttl: what is asked here is not who is slow.
     all.push(...(await stage.contenders(owners, { ttlMs: stage.longTtlMs })))
   }
-  await Promise.all(all.map(async (waiter) => await warmUp(stage, waiter)))
+  await Promise.all(all.map(async (waiter) => await waiter.warmUp()))
   return shuffle(all, stage.random)
 }
 
@@ -50,14 +51,8 @@ async function ask(stage: Stage, waiters: readonly Actor[], lock: string): Promi
     turns.push(within(BOUND_MS + 1_000, waiter.turn(lock, BOUND_MS)))
     await stage.sleep(APART_MS)
   }
-  await stage.sleep(150)
+  await stage.sleep(HELD_MS)
   return turns
-}
-
-/** Whoever asks for the first time opens connections and the like: the order in which they ask would not be the order of arrival. */
-async function warmUp(stage: Stage, waiter: Actor): Promise<void> {
-  const { hold } = await waiter.tryAcquire(stage.lock())
-  await hold?.release()
 }
 
 function requests(waiters: readonly Actor[]): number {
@@ -69,7 +64,9 @@ function report(stage: Stage, answers: readonly (Answer | undefined)[], cost: nu
   const served = answers.filter((answer): answer is Answer => answer?.answer === 'yes')
   const missing = answers.length - served.length
   if (missing > 0) {
-    stage.hang(`${missing} of ${answers.length} waiters were not served within ${BOUND_MS / 1000} s: they starve`)
+    stage.hang(
+      `${missing} of ${answers.length} waiters were not served within ${BOUND_MS / 1000} s, or gave up: they starve`,
+    )
   }
   if (served.length === 0) return
   const servers = stage.rig.servers.length

@@ -19,7 +19,7 @@ const situation: Situation = {
 
 /** False when B was not served. */
 async function loseReply(stage: Stage, a: Actor, b: Actor, nth: number): Promise<boolean> {
-  await warmUp(stage, a)
+  await a.warmUp()
   const lock = stage.lock()
   const { proxies } = a.ways
   for (const proxy of proxies) {
@@ -45,12 +45,6 @@ async function loseReply(stage: Stage, a: Actor, b: Actor, nth: number): Promise
 
 async function nextReplies(proxy: Actor['ways']['proxies'][number], times: number): Promise<void> {
   for (let at = 0; at < times; at += 1) await proxy.next('replies')
-}
-
-/** What is prepared at the first use (sessions, scripts, tables) is not what is to be lost. */
-async function warmUp(stage: Stage, actor: Actor): Promise<void> {
-  const { hold } = await actor.acquire(stage.lock(), stage.patienceMs)
-  await hold?.release()
 }
 
 export default situation
