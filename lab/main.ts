@@ -25,10 +25,22 @@ export async function lab(args: readonly string[]): Promise<number> {
   const seed = wholeNumber('seed', values.seed ?? '1')
   const jobs = Math.max(1, wholeNumber('jobs', values.jobs ?? '2'))
   const out = values.out ?? 'lab-out'
-  const terminal = new Terminal(recipes.length * situations.length)
+  const terminal = new Terminal(recipes.length, situations.length)
   terminal.line(`${recipes.length} recipes × ${situations.length} situations, seed ${seed}`)
   const start = performance.now()
-  const cells = await runMatrix({ recipes, situations, seed, jobs, onCell: (cell) => terminal.cell(cell) })
+  const troubles: Error[] = []
+  const cells = await runMatrix({
+    recipes,
+    situations,
+    seed,
+    jobs,
+    onCell: (cell) => terminal.cell(cell),
+    onTrouble: (error) => {
+      troubles.push(error)
+      const { cause } = error
+      terminal.line(`${error.message} ${cause instanceof Error ? cause.message : String(cause)}`)
+    },
+  })
   const seconds = (performance.now() - start) / 1000
   const ordered = inOrder(cells, recipes, situations)
   terminal.line()
@@ -39,9 +51,10 @@ export async function lab(args: readonly string[]): Promise<number> {
   writeFileSync(file, page({ cells: ordered, recipes, situations, seed, seconds }))
   writeFileSync(join(out, 'summary.svg'), summary(ordered, recipes, situations))
   const odd = ordered.filter((cell) => !isExpected(cell))
-  const state = odd.length === 0 ? 'all as expected' : `${odd.length} not as expected`
+  const unplayed = troubles.length === 0 ? '' : `, ${troubles.length} could not be played`
+  const state = `${odd.length === 0 ? 'all as expected' : `${odd.length} not as expected`}${unplayed}`
   terminal.line(`\n${ordered.length} cells in ${seconds.toFixed(0)} s, ${state}. The report: ${file}`)
-  return odd.length === 0 ? 0 : 1
+  return odd.length + troubles.length === 0 ? 0 : 1
 }
 
 function takeApart(args: readonly string[]) {

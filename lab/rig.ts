@@ -24,7 +24,7 @@ export interface Rig {
 }
 
 /** A ttl that no hold of a short situation outlives: for what must be seen while a hold is surely good. */
-export const LONG_TTL_MS = 5_000
+export const LONG_TTL_MS = 8_000
 
 /** The stores whose leases come in whole seconds get one; the others are quicker. */
 const TTL_MS: Readonly<Partial<Record<StoreName, number>>> = { memcached: 1_000, etcd: 1_000 }
@@ -33,7 +33,7 @@ const USUAL_TTL_MS = 700
 export async function startRig(store: StoreName): Promise<Rig> {
   const ttlMs = TTL_MS[store] ?? USUAL_TTL_MS
   if (store === 'sqlite') return sqliteRig(ttlMs)
-  const servers = await startServers(store)
+  const servers = await STARTERS[store]()
   // A careful quorum lets a server vote only when it has been up for longer than any hold that it may have forgotten.
   if (store === 'redlock') await new Promise((resolve) => setTimeout(resolve, LONG_TTL_MS + 500))
   return {
@@ -45,26 +45,17 @@ export async function startRig(store: StoreName): Promise<Rig> {
   }
 }
 
-async function startServers(store: Exclude<StoreName, 'sqlite'>): Promise<readonly Server[]> {
-  switch (store) {
-    // Without persistence, as most containers and most managed caches run it.
-    case 'redis':
-      return [await startRedis()]
-    case 'redlock':
-      return await Promise.all([1, 2, 3, 4, 5].map(async () => await startRedis()))
-    case 'memcached':
-      return [await startMemcached()]
-    case 'postgres':
-      return [await startPostgres()]
-    // The harness lets MariaDB write its log once a second, which a kill -9 would show; nobody runs it so.
-    case 'mysql':
-      return [await startMariadb({ args: ['--innodb-flush-log-at-trx-commit=1'] })]
-    case 'zookeeper':
-      return [await startZookeeper({ tickTime: 100 })]
-    // A quick heartbeat: the shortest lease that etcd gives is one and a half election time-outs, in whole seconds.
-    case 'etcd':
-      return [await startEtcd({ args: ['--heartbeat-interval', '50', '--election-timeout', '500'] })]
-  }
+const STARTERS: Readonly<Record<Exclude<StoreName, 'sqlite'>, () => Promise<readonly Server[]>>> = {
+  // Without persistence, as most containers and most managed caches run it.
+  redis: async () => [await startRedis()],
+  redlock: async () => await Promise.all([1, 2, 3, 4, 5].map(async () => await startRedis())),
+  memcached: async () => [await startMemcached()],
+  postgres: async () => [await startPostgres()],
+  // The harness lets MariaDB write its log once a second, which a kill -9 would show; nobody runs it so.
+  mysql: async () => [await startMariadb({ args: ['--innodb-flush-log-at-trx-commit=1'] })],
+  zookeeper: async () => [await startZookeeper({ tickTime: 100 })],
+  // A quick heartbeat: the shortest lease that etcd gives is one and a half election time-outs, in whole seconds.
+  etcd: async () => [await startEtcd({ args: ['--heartbeat-interval', '50', '--election-timeout', '500'] })],
 }
 
 function sqliteRig(ttlMs: number): Rig {

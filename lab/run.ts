@@ -26,10 +26,12 @@ export interface RunOptions {
   /** How many recipes are played at once. */
   readonly jobs: number
   readonly onCell?: (cell: Cell) => void
+  /** A cell could not be played (a server did not start); the others are. Left out: the first such error ends the run. */
+  readonly onTrouble?: (error: Error) => void
 }
 
 /** Plays every recipe in every situation. */
-export async function runMatrix({ recipes, situations, seed, jobs, onCell }: RunOptions): Promise<Cell[]> {
+export async function runMatrix({ recipes, situations, seed, jobs, onCell, onTrouble }: RunOptions): Promise<Cell[]> {
   const cells: Cell[] = []
   const queue = [...recipes]
   const work = async (): Promise<void> => {
@@ -37,7 +39,8 @@ export async function runMatrix({ recipes, situations, seed, jobs, onCell }: Run
     try {
       for (let recipe = queue.shift(); recipe !== undefined; recipe = queue.shift()) {
         for (const situation of situations) {
-          const cell = await theatre.play(recipe, situation, seedFor(seed, recipe.name, situation.name))
+          const cell = await theatre.play(recipe, situation, seedFor(seed, recipe.name, situation.name), onTrouble)
+          if (cell === undefined) continue
           cells.push(cell)
           onCell?.(cell)
         }
@@ -56,17 +59,30 @@ class Theatre {
   #register: { process: ChildProcess; client: RegisterClient; troupe: Troupe } | undefined
   #scenes = 0
 
-  async play(recipe: Recipe, situation: Situation, seed: number): Promise<Cell> {
-    const rig = await this.#rigFor(recipe.store)
-    const { client, troupe } = (this.#register ??= await startRegister())
-    this.#scenes += 1
-    const scene = `lab:${process.pid}:${this.#scenes}:${seed.toString(36)}`
-    const stage = new Stage({ recipe, rig, troupe, register: client, seed, scene })
+  async play(
+    recipe: Recipe,
+    situation: Situation,
+    seed: number,
+    onTrouble: RunOptions['onTrouble'],
+  ): Promise<Cell | undefined> {
     try {
+      const rig = await this.#rigFor(recipe.store)
+      const { client, troupe } = (this.#register ??= await startRegister())
+      this.#scenes += 1
+      const scene = `lab:${process.pid}:${this.#scenes}:${seed.toString(36)}`
+      const stage = new Stage({ recipe, rig, troupe, register: client, seed, scene })
       const evidence = await stage.play(async (one) => await situation.run(one))
       return { recipe, situation, evidence, verdict: judge(recipe, evidence) }
     } catch (error) {
-      throw new Error(`${recipe.name} × ${situation.name} (seed ${seed}) could not be played.`, { cause: error })
+      const trouble = new Error(`${recipe.name} × ${situation.name} (seed ${seed}) could not be played.`, {
+        cause: error,
+      })
+      if (onTrouble === undefined) throw trouble
+      onTrouble(trouble)
+      // Whatever state the servers are in now: the next cell gets new ones.
+      await this.#rig?.stop()
+      this.#rig = undefined
+      return undefined
     }
   }
 

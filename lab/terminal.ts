@@ -11,10 +11,14 @@ export class Terminal {
   readonly #live: boolean = process.stdout.isTTY
   readonly #colour: boolean = process.stdout.isTTY && (process.env['NO_COLOR'] ?? '') === ''
   readonly #total: number
+  readonly #each: number
+  readonly #left = new Map<string, number>()
   #done = 0
 
-  constructor(total: number) {
-    this.#total = total
+  /** For so many recipes, in so many situations each. */
+  constructor(recipes: number, situations: number) {
+    this.#total = recipes * situations
+    this.#each = situations
   }
 
   line(text = ''): void {
@@ -29,7 +33,12 @@ export class Terminal {
       const seed = this.dim(`(seed ${evidence.seed})`)
       this.line(`${this.paint(verdict.word)} unexpectedly: ${recipe.name} × ${situation.name}: ${verdict.why} ${seed}`)
     }
-    if (!this.#live) return
+    const left = (this.#left.get(recipe.name) ?? this.#each) - 1
+    this.#left.set(recipe.name, left)
+    if (!this.#live) {
+      if (left === 0) this.line(`${String(this.#done).padStart(4)}/${this.#total}  ${recipe.name}`)
+      return
+    }
     const room = Math.max(10, Math.min(40, (this.#out.columns ?? 80) - 46))
     const full = Math.round((this.#done / this.#total) * room)
     const bar = '━'.repeat(full) + this.dim('─'.repeat(room - full))

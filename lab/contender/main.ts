@@ -59,8 +59,9 @@ async function carryOut(command: Command): Promise<Outcome> {
     case 'turn':
       return await turn(command)
     case 'close':
-      return await close()
+      break
   }
+  return await close()
 }
 
 async function open({ recipe, owner, urls, ttlMs }: Opening): Promise<void> {

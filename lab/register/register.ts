@@ -66,8 +66,9 @@ export class Register {
         this.#reset(request.since)
         return {}
       case 'tell':
-        return this.#tell()
+        break
     }
+    return this.#tell()
   }
 
   /** These visits will never be finished: their visitor is gone. */

@@ -10,7 +10,6 @@ const situation: Situation = {
     const lock = stage.lock()
     const [a, b] = await Promise.all([stage.contender('A'), stage.contender('B')])
     const held = await a.mustBeServed(lock, 'nobody else was there')
-    await held?.work(stage.spellMs)
     const writing = await held?.workAndStop()
     stage.mark('fault', 'stopped', 'A')
     const resume = a.pause()

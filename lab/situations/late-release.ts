@@ -12,12 +12,13 @@ const situation: Situation = {
   async run(stage) {
     const ttlMs = stage.longTtlMs
     // B and C hold for long, so that only A's release can end B's hold.
-    const [a, b, c] = await Promise.all([
+    const [patient, a, b, c] = await Promise.all([
+      stage.contender('A', { ttlMs }),
       stage.contender('A'),
       stage.contender('B', { ttlMs }),
       stage.contender('C', { ttlMs }),
     ])
-    await twice(stage, a, b, c)
+    await twice(stage, patient, b, c)
     await stalled(stage, a, b, c)
     if (stage.rig.servers.length > 0) await delayed(stage, a, b, c)
   },
@@ -41,7 +42,7 @@ async function twice(stage: Stage, a: Actor, b: Actor, c: Actor): Promise<void> 
 async function stalled(stage: Stage, a: Actor, b: Actor, c: Actor): Promise<void> {
   const lock = stage.lock()
   const held = await a.mustBeServed(lock, 'nobody else was there')
-  await held?.work(stage.spellMs)
+  await held?.work()
   await a.arm('stop')
   const stops = a.process.stops()
   const releasing = held?.release()
@@ -62,7 +63,7 @@ async function stalled(stage: Stage, a: Actor, b: Actor, c: Actor): Promise<void
 async function delayed(stage: Stage, a: Actor, b: Actor, c: Actor): Promise<void> {
   const lock = stage.lock()
   const held = await a.mustBeServed(lock, 'nobody else was there')
-  await held?.work(stage.spellMs)
+  await held?.work()
   for (const proxy of a.ways.proxies) proxy.requests.fault = 'hold'
   stage.mark('fault', 'its release is late', 'A')
   const from = stage.now()
