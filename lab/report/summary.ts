@@ -6,7 +6,8 @@ import type { Word } from '../verdict.js'
 import { escape } from './text.js'
 import { CLASSES, SIGNS } from './words.js'
 
-const LEFT = 372
+/** Of the widest fonts that a reader may have. */
+const LETTER = 7.9
 const COLUMN = 50
 const ROW = 25
 const HEAD = 176
@@ -22,20 +23,21 @@ const STYLE = `text{font-family:system-ui,'Segoe UI',Inter,'Helvetica Neue',Aria
 export function summary(cells: readonly Cell[], recipes: readonly Recipe[], situations: readonly Situation[]): string {
   const own = recipes.filter((recipe) => isHoldfast(recipe))
   const others = recipes.filter((recipe) => !isHoldfast(recipe))
-  const width = LEFT + situations.length * COLUMN + 60
+  const left = Math.ceil(Math.max(...recipes.map(({ title }) => title.length)) * LETTER) + 30
+  const width = left + situations.length * COLUMN + 60
   const parts: string[] = situations.map(({ title }, index) => {
-    const x = LEFT + index * COLUMN + COLUMN / 2 - 2
+    const x = left + index * COLUMN + COLUMN / 2 - 2
     return `<text transform="translate(${x} ${HEAD - 12}) rotate(-50)">${escape(short(title))}</text>`
   })
   let y = HEAD
   for (const recipe of [...others, ...own]) {
     if (recipe === own[0]) y += GAP
-    parts.push(row(cells, recipe, situations, y, isHoldfast(recipe)))
+    parts.push(row(cells, recipe, situations, { left, y }))
     y += ROW
   }
   const words = Object.keys(SIGNS) as Word[]
   const legend = words.map((word, index) => {
-    const x = LEFT + index * 118
+    const x = left + index * 118
     return `<rect class="${CLASSES[word]}" x="${x}" y="${y + 16}" width="26" height="21" rx="5"/><text class="sign s-${CLASSES[word]}" x="${x + 13}" y="${y + 32}">${SIGNS[word]}</text><text class="faint" x="${x + 33}" y="${y + 32}">${word}</text>`
   })
   const height = y + 56
@@ -52,16 +54,15 @@ function row(
   cells: readonly Cell[],
   recipe: Recipe,
   situations: readonly Situation[],
-  y: number,
-  bold: boolean,
+  { left, y }: { left: number; y: number },
 ): string {
-  const weight = bold ? ' font-weight="700"' : ''
-  const label = `<text x="${LEFT - 14}" y="${y + 16}" text-anchor="end"${weight}>${escape(recipe.title)}</text>`
+  const weight = isHoldfast(recipe) ? ' font-weight="700"' : ''
+  const label = `<text x="${left - 14}" y="${y + 16}" text-anchor="end"${weight}>${escape(recipe.title)}</text>`
   const squares = situations.map((situation, index) => {
     const cell = cells.find((one) => one.recipe.name === recipe.name && one.situation.name === situation.name)
     if (cell === undefined) return ''
     const { word } = cell.verdict
-    const x = LEFT + index * COLUMN
+    const x = left + index * COLUMN
     return `<rect class="${CLASSES[word]}" x="${x}" y="${y}" width="${COLUMN - 4}" height="${ROW - 4}" rx="5"/><text class="sign s-${CLASSES[word]}" x="${x + COLUMN / 2 - 2}" y="${y + 16}">${SIGNS[word]}</text>`
   })
   return label + squares.join('')
