@@ -9,7 +9,11 @@ export function storeNames(): string[] {
   return readdirSync(fileURLToPath(folder)).map((file) => file.replace(/\.js$/, ''))
 }
 
-export async function loadStore(name: string): Promise<StoreBench> {
+/** Names that people look for. */
+const ALIASES: Readonly<Record<string, string>> = { redlock: 'quorum' }
+
+export async function loadStore(asked: string): Promise<StoreBench> {
+  const name = ALIASES[asked] ?? asked
   const url = new URL(`${name}.js`, folder)
   if (!existsSync(fileURLToPath(url)))
     throw new Error(`There is no benchmark of '${name}'. Known: ${storeNames().join(', ')}`)

@@ -20,14 +20,14 @@ export interface Migration {
 /** The stores by the scheme of their URL. */
 const OPENERS: Record<string, () => Promise<Opener>> = {
   'memory:': () => import('./connect/memory.js'),
+  'postgres:': () => import('./connect/postgres.js'),
+  'postgresql:': () => import('./connect/postgres.js'),
   'redis:': () => import('./connect/redis.js'),
   'rediss:': () => import('./connect/redis.js'),
   'redis+sentinel:': () => import('./connect/redis.js'),
   'redis+cluster:': () => import('./connect/redis.js'),
   'redlock:': () => import('./connect/redlock.js'),
   'etcd:': () => import('./connect/etcd.js'),
-  'postgres:': () => import('./connect/postgres.js'),
-  'postgresql:': () => import('./connect/postgres.js'),
   'mysql:': () => import('./connect/mysql.js'),
   'mariadb:': () => import('./connect/mysql.js'),
   'sqlite:': () => import('./connect/sqlite.js'),

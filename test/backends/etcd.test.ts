@@ -24,7 +24,7 @@ describe('etcd alone', () => {
   })
 
   afterEach(async () => {
-    for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+    for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
   })
 
   afterAll(async () => {

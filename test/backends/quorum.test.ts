@@ -9,7 +9,7 @@ import { describeBackend } from '../suite.js'
 /** A server counts once it has been up for longer than the longest ttl; the suite's clients ask for up to 30 s. */
 const MAX_TTL_S = 30
 
-async function startFive(): Promise<{ servers: Server[]; hosts: string; stop(): Promise<void> }> {
+async function startFive(): Promise<{ servers: Server[]; hosts: string; stop: () => Promise<void> }> {
   const servers = await Promise.all(Array.from({ length: 5 }, () => startRedis()))
   const stop = async (): Promise<void> => void (await Promise.all(servers.map((server) => server.stop())))
   return { servers, hosts: servers.map(({ port }) => `127.0.0.1:${port}`).join(','), stop }

@@ -305,6 +305,42 @@ describe('sharing a path with Curator', () => {
   })
 })
 
+describe('unfair: true', () => {
+  test('one holds at a time, everyone gets it in the end, and fences grow', async () => {
+    const locks = [connect({ unfair: true }), connect({ unfair: true }), connect({ unfair: true })]
+    expect(locks[0]!.guarantees).toMatchObject({ order: 'none', kinds: ['mutex'] })
+    let inside = 0
+    const fences: bigint[] = []
+    await Promise.all(
+      Array.from({ length: 60 }, (_, i) =>
+        locks[i % 3]!.lock('race').use(async (lease) => {
+          inside += 1
+          expect(inside).toBe(1)
+          fences.push(lease.fence)
+          await new Promise((resolve) => setTimeout(resolve, 1))
+          inside -= 1
+        }),
+      ),
+    )
+    expect(fences).toHaveLength(60)
+    expect(fences).toEqual(fences.toSorted((a, b) => (a < b ? -1 : 1)))
+  })
+
+  test('a try is refused, an eviction is noticed, and a late release frees nobody else', async () => {
+    const [a, b] = [connect({ unfair: true }), connect({ unfair: true })]
+    const first = await a.lock('plain').acquire()
+    expect(await b.lock('plain').tryAcquire()).toBeUndefined()
+    const waiting = b.lock('plain').acquire({ wait: '20s' })
+    const [line] = await b.view('plain')
+    expect(await b.evict(line!.tickets[0]!)).toBe(true)
+    await using next = await waiting
+    await vi.waitFor(() => expect(first.state).toBe('lost'), EVENTUALLY)
+    expect(await first.release()).toBe(false)
+    expect(next.state).toBe('held')
+    expect((await a.view('plain'))[0]!.tickets[0]!.fence).toBe(next.fence)
+  })
+})
+
 describe('opening', () => {
   test('a host where nobody listens is an error at once', async () => {
     await expect(make({ hosts: '127.0.0.1:1' }).open(SILENT)).rejects.toMatchObject({ code: 'BACKEND' })

@@ -14,7 +14,7 @@ const run = promisify(execFile)
 const cleanups: (() => Promise<unknown>)[] = []
 
 afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
 })
 
 async function client(url: string): Promise<Holdfast> {

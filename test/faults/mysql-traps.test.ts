@@ -162,10 +162,10 @@ describe('the schema', () => {
     for (const mode of ['lease', 'session']) {
       await expect(connect(`${plain}?mode=${mode}`)).rejects.toThrow(/migrate --print/)
     }
-    const { print, run } = await migration(parseStoreUrl(url))
-    expect(print()).toBe(schemaSql())
-    await admin.query(`USE fresh${database}; ${print()}`)
-    await run()
+    const migrate = await migration(parseStoreUrl(url))
+    expect(migrate.print()).toBe(schemaSql())
+    await admin.query(`USE fresh${database}; ${migrate.print()}`)
+    await migrate.run()
     for (const mode of ['lease', 'session']) {
       const locks = await open(`${plain}?mode=${mode}`)
       await locks.lock('plain').use(async () => undefined)

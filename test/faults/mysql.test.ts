@@ -22,7 +22,9 @@ beforeAll(async () => {
   admin = pool(server.url)
 })
 afterEach(async () => {
-  for (const child of children.splice(0)) child.kill('SIGKILL')
+  // Its whole group: what starts it under another clock stays in between.
+  for (const { pid, exitCode } of children.splice(0))
+    if (pid !== undefined && exitCode === null) process.kill(-pid, 'SIGKILL')
   await Promise.all(clients.splice(0).map((client) => client.close()))
 })
 afterAll(async () => {
@@ -185,24 +187,25 @@ describe('lease mode', () => {
       return Number((rows as { Value: string }[])[0]!.Value)
     }
     const before = await deadlocks()
-    // The rows that our renewals lock from the first to the last, from the last to the first.
+    // The rows that our renewals lock in one order, in any other.
     const other = pool(server.url)
     const [rows] = await other.query(ids)
-    const backwards = (rows as { id: Buffer }[])
-      .map(({ id }) => `UPDATE holdfast_ticket SET weight = weight + 0 WHERE id = x'${id.toString('hex')}'`)
-      .reverse()
-    let done = false
+    const updates = (rows as { id: Buffer }[]).map(
+      ({ id }) => `UPDATE holdfast_ticket SET weight = weight + 0 WHERE id = x'${id.toString('hex')}'`,
+    )
+    expect(updates).toHaveLength(8)
+    const stop = new AbortController()
     const cross = (async () => {
-      while (!done)
-        await other
-          .query(`START TRANSACTION; ${backwards.join('; DO SLEEP(0.003); ')}; ROLLBACK`)
-          .catch(() => other.query('ROLLBACK').catch(() => undefined))
+      while (!stop.signal.aborted) {
+        const shuffled = updates.toSorted(() => Math.random() - 0.5).join('; DO SLEEP(0.003); ')
+        await other.query(`START TRANSACTION; ${shuffled}; ROLLBACK`).catch(() => other.query('ROLLBACK'))
+      }
     })()
     await eventually('a deadlock was found', async () => {
       await Promise.all(leases.map((lease) => lease.renew()))
       return (await deadlocks()) > before
     })
-    done = true
+    stop.abort()
     await cross
     await other.end()
     for (const lease of leases) expect(await lease.release()).toBe(true)
@@ -350,6 +353,22 @@ describe('session mode', () => {
     await next.release()
   })
 
+  test('a fence is never given twice, though kill -9 comes right after it', async () => {
+    let last = 0n
+    for (let round = 0; round < 3; round += 1) {
+      const locks = await open(sessionUrl())
+      for (let i = 0; i < 3; i += 1) {
+        const lease = await locks.lock('fence').acquire()
+        expect(lease.fence).toBeGreaterThan(last)
+        last = lease.fence
+        await lease.release()
+      }
+      await server.kill()
+      await locks.close()
+      await server.start()
+    }
+  })
+
   test('a hundred waiters on one lock and thirty on others need a handful of connections', async () => {
     const [a, b] = [await open(sessionUrl()), await open(sessionUrl())]
     const held = await Promise.all(Array.from({ length: 30 }, (_, i) => a.lock(`crowd:${i}`).acquire()))
@@ -398,7 +417,11 @@ function run(script: string, before: readonly string[] = [], env: NodeJS.Process
   const dist = new URL('../../dist/index.js', import.meta.url).href
   const text = `import { connect } from '${dist}'; const locks = await connect(process.argv[1]); const alive = setInterval(() => {}, 1000); ${script}`
   const [file, ...args] = [...before, process.execPath, '--input-type=module', '-e', text, server.url]
-  const child = spawn(file!, args, { stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, ...env } })
+  const child = spawn(file, args, {
+    detached: true,
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, ...env },
+  })
   children.push(child)
   return child
 }

@@ -25,7 +25,7 @@ beforeEach(async () => {
 })
 afterEach(async () => {
   for (const server of servers) if (server.pid !== 0) server.resume()
-  await Promise.all(servers.map((server) => (server.pid === 0 ? server.start() : undefined)))
+  await Promise.all(servers.map((server) => (server.pid === 0 ? server.start() : Promise.resolve())))
   await Promise.all(proxies.map((proxy) => proxy.heal()))
   await Promise.all(clients.splice(0).map((locks) => locks.close()))
 })

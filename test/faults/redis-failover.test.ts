@@ -9,7 +9,7 @@ import { type Server, startCluster, startSentinel } from '../servers/index.js'
 
 const cleanUp: (() => unknown)[] = []
 afterEach(async () => {
-  for (const undo of cleanUp.splice(0).reverse()) await undo()
+  for (const undo of cleanUp.splice(0).toReversed()) await undo()
 })
 
 async function client(url: string, ttl: `${number}s`): Promise<Holdfast> {

@@ -8,7 +8,7 @@ import { type Proxy, type Server, startProxy, startRedis } from '../servers/inde
 
 const cleanUp: (() => unknown)[] = []
 afterEach(async () => {
-  for (const undo of cleanUp.splice(0).reverse()) await undo()
+  for (const undo of cleanUp.splice(0).toReversed()) await undo()
 })
 
 async function server(options: Parameters<typeof startRedis>[0] = {}): Promise<Server> {

@@ -1,4 +1,5 @@
 import type { RenewRequest, Standing, TicketRef } from '../../core/backend.js'
+import type { LineKey } from '../../core/line.js'
 import { placeFrom, placeReads } from './grant.js'
 import type { KeyValue, Op } from './messages.js'
 import { failed, granted, runReads, runTxn, type Store, waiting } from './store.js'
@@ -18,7 +19,9 @@ export async function claim(store: Store, request: RenewRequest, sentAt: number)
     const note = found === undefined ? undefined : readNote(found)
     const { handle, nextHandle, nextHolder } = request
     const mayTake = note !== undefined && (note.handle === handle || note.handle === nextHandle)
-    if (found === undefined || note === undefined || !mayTake || note.left === true) return forget(store, request)
+    if (found === undefined || note === undefined || !mayTake || note.left === true) {
+      return forget(store, request, found !== undefined)
+    }
     const ticket: Ticket = {
       line: request.line,
       id: request.id,
@@ -27,6 +30,8 @@ export async function claim(store: Store, request: RenewRequest, sentAt: number)
       capacity: note.capacity,
       holder: nextHolder ?? note.holder,
       handle: nextHandle ?? handle,
+      joining: 0,
+      spoilt: false,
       create: found.create,
       granted: false,
       ahead: Number.POSITIVE_INFINITY,
@@ -42,9 +47,7 @@ export async function claim(store: Store, request: RenewRequest, sentAt: number)
       failure: [],
     })
     if (!succeeded) continue
-    const former = store.tickets.get(request.id)
-    if (former !== undefined) store.tickets.remove(former)
-    store.tickets.add(ticket)
+    store.tickets.replace(ticket)
     store.tickets.hang(ticket, lease)
     if (place.granted) {
       ticket.granted = true
@@ -56,9 +59,12 @@ export async function claim(store: Store, request: RenewRequest, sentAt: number)
   return failed('renewing', new Error('the ticket changes all the time'))
 }
 
-function forget(store: Store, request: RenewRequest): Standing {
+function forget(store: Store, request: RenewRequest, stands: boolean): Standing {
   const ticket = store.tickets.get(request.id, request.handle)
-  if (ticket !== undefined) store.tickets.remove(ticket)
+  if (ticket !== undefined) {
+    if (stands) ticket.spoilt = true
+    store.tickets.remove(ticket)
+  }
   return { state: 'gone' }
 }
 
@@ -67,19 +73,16 @@ export async function findTicket(
   store: Store,
   ref: Pick<TicketRef, 'line' | 'id' | 'order'>,
 ): Promise<KeyValue | undefined> {
-  const { keys, tickets } = store
-  const known =
-    tickets.get(ref.id)?.key ?? (ref.line.kind === 'mutex' ? keys.ticket(ref.line, ref.id, 1, 1) : undefined)
-  if (known !== undefined) return await readKey(store, { op: 'range', key: known })
-  // Weight and side are part of the key, and only the line knows them.
-  const { key, end } = keys.line(ref.line)
+  const known = store.tickets.get(ref.id)?.key
+  const { key, end } = store.keys.line(ref.line)
+  // Another's key can only be found in its line.
   const at = ref.order === undefined ? {} : { minCreate: ref.order, maxCreate: ref.order }
-  const [line] = await runReads(store, [[{ op: 'range', key, rangeEnd: end, keysOnly: true, ...at }]])
-  const own = line?.responses[0]?.range?.kvs.find((kv) => keys.idOf(ref.line, kv.key) === ref.id)
-  return own === undefined ? undefined : await readKey(store, { op: 'range', key: own.key })
+  const op: Op = known === undefined ? { op: 'range', key, rangeEnd: end, ...at } : { op: 'range', key: known }
+  const [reading] = await runReads(store, [[op]])
+  return reading?.responses[0]?.range?.kvs.find((kv) => idOf(store, ref.line, kv) === ref.id)
 }
 
-async function readKey(store: Store, op: Op): Promise<KeyValue | undefined> {
-  const [reading] = await runReads(store, [[op]])
-  return reading?.responses[0]?.range?.kvs[0]
+/** The id of the ticket that stands there. */
+export function idOf(store: Store, line: LineKey, kv: KeyValue): string {
+  return readNote(kv)?.id ?? store.keys.rest(line, kv.key)
 }

@@ -1,4 +1,11 @@
-import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2'
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  connect,
+  constants,
+  type IncomingHttpHeaders,
+  type IncomingHttpStatusHeader,
+} from 'node:http2'
 import type { SecureContextOptions } from 'node:tls'
 import { Reader } from './wire.js'
 
@@ -192,8 +199,8 @@ export class Connection {
     if (watched) this.#callBegins()
     let failure: RpcError | undefined
     let status: RpcError | 'ok' | undefined
-    const frames = new Frames(on.message)
-    const heard = (headers: Record<string, unknown>): void => {
+    const frames = new Frames((body) => on.message(body))
+    const heard = (headers: IncomingHttpHeaders): void => {
       this.#heardAt = performance.now()
       status = grpcStatus(headers) ?? status
     }
@@ -281,14 +288,14 @@ class Frames {
 }
 
 /** The status in a response's headers or trailers; undefined where they have none. */
-function grpcStatus(headers: Record<string, unknown>): RpcError | 'ok' | undefined {
+function grpcStatus(headers: IncomingHttpHeaders & IncomingHttpStatusHeader): RpcError | 'ok' | undefined {
   const status = headers['grpc-status']
   if (status === undefined) {
     const http = headers[':status']
-    return http === undefined || http === 200 ? undefined : new RpcError(UNAVAILABLE, `HTTP status ${String(http)}`)
+    return http === undefined || http === 200 ? undefined : new RpcError(UNAVAILABLE, `HTTP status ${http}`)
   }
   if (status === '0') return 'ok'
-  return new RpcError(Number(status), decodeMessage(String(headers['grpc-message'] ?? 'no message')))
+  return new RpcError(Number(status), decodeMessage([headers['grpc-message'] ?? 'no message'].flat().join(' ')))
 }
 
 function decodeMessage(text: string): string {

@@ -27,7 +27,7 @@ import { Watches } from './watches.js'
 export class EtcdBackend implements Backend, Store {
   readonly name = 'etcd'
   // A group of so many lines fits into the 128 operations that one Txn may have.
-  readonly maxBatch = 60
+  readonly maxBatch = 40
   readonly keys: Keys
   readonly cluster: Cluster
   readonly leases: Leases
@@ -45,7 +45,7 @@ export class EtcdBackend implements Backend, Store {
     this.keys = new Keys(options.prefix)
     this.cluster = new Cluster(options, () => this.#broken())
     this.leases = new Leases(this.cluster, (lease) => this.#leaseGone(lease))
-    this.tickets = new Tickets((tickets) => dropLapsed(this, tickets))
+    this.tickets = new Tickets(this.keys, (tickets) => dropLapsed(this, tickets))
     this.watches = new Watches(this.cluster, () => this.#broken())
     this.rechecks = new Rechecks(this)
   }

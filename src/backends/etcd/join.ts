@@ -42,10 +42,8 @@ export async function join(store: Store, requests: readonly JoinRequest[]): Prom
   const standings: Standings = new Map()
   const later: (() => void)[] = []
   // Before anything is awaited: a leave that overtakes its join must know which key to bury.
-  for (const request of requests) {
-    const { line, id, weight, capacity } = request
-    store.tickets.take(request, store.keys.ticket(line, id, weight, capacity))
-  }
+  const tickets = requests.map((request) => store.tickets.take(request))
+  for (const ticket of tickets) ticket.joining += 1
   const singles = requests.filter((request) => request.group === undefined)
   const groups = new Map<string, JoinRequest[]>()
   for (const request of requests) {
@@ -59,7 +57,14 @@ export async function join(store: Store, requests: readonly JoinRequest[]): Prom
     ...[...groups.values()].map((group) => joinGroup(store, group, sentAt, standings)),
   ])
   if (later.length > 0) setImmediate(() => later.forEach((watch) => watch()))
-  return requests.map((request) => standings.get(request) ?? failed(DOING, new Error('no answer')))
+  return requests.map((request, index) => {
+    const standing = standings.get(request) ?? failed(DOING, new Error('no answer'))
+    const ticket = store.tickets.get(request.id) ?? tickets[index]!
+    ticket.joining -= 1
+    if (standing.state === 'failed') ticket.spoilt = true
+    if (standing.state === 'refused' || standing.state === 'gone') store.tickets.remove(ticket)
+    return standing
+  })
 }
 
 /**
@@ -125,8 +130,7 @@ async function joinStale(store: Store, items: readonly Joining[], call: Call): P
 async function prepare(store: Store, requests: readonly JoinRequest[], standings: Standings): Promise<Joining[]> {
   const items = await Promise.all(
     requests.map(async (request): Promise<Joining | undefined> => {
-      const key = store.keys.ticket(request.line, request.id, request.weight, request.capacity)
-      const ticket = store.tickets.take(request, key)
+      const ticket = store.tickets.take(request)
       try {
         if (request.takeover) await dropEarlier(store, request)
         const [hold, wait] = await Promise.all([
@@ -213,9 +217,7 @@ async function takeStanding(
 ): Promise<Standing> {
   const own = inner?.responses[0]?.range?.kvs[0]
   const buried = (inner?.responses[1]?.range?.count ?? 0) > 0
-  if (own !== undefined && !buried) return await renewed(store, item, sentAt)
-  store.tickets.remove(item.ticket)
-  return { state: 'gone' }
+  return own !== undefined && !buried ? await renewed(store, item, sentAt) : { state: 'gone' }
 }
 
 async function takeRefusal(store: Store, item: Joining, step: Step, call: Call): Promise<Standing> {
@@ -233,7 +235,6 @@ async function takeRefusal(store: Store, item: Joining, step: Step, call: Call):
     if (again === undefined || again instanceof Error) return failed(DOING, again)
     ;({ txn, header } = again)
   }
-  store.tickets.remove(item.ticket)
   return { state: 'refused' }
 }
 

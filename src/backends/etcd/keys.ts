@@ -11,11 +11,13 @@ const SPECIAL: Record<Exclude<Kind, 'mutex'>, string> = { rw: '%rw/', semaphore:
 /**
  * Where everything lies, below the prefix:
  *
- *     NAME/<id>                            a mutex's ticket, as etcdctl and Go's concurrency.Mutex lay theirs
- *     %rw/NAME/w/<id>  %rw/NAME/r/<id>     a writer's, a reader's
- *     %sem/NAME/<id>.<weight>.<capacity>   a semaphore's: its weight can be read without its value
- *     %gone/<id>                           the tombstone of a ticket
- *     %inbox/<client>                      the id of a ticket that somebody took from this client
+ *     NAME/<slot>                            a mutex's ticket, beside those of etcdctl and Go's concurrency.Mutex
+ *     %rw/NAME/w/<slot>  %rw/NAME/r/<slot>   a writer's, a reader's
+ *     %sem/NAME/<slot>.<weight>.<capacity>   a semaphore's: its weight can be read without its value
+ *     %gone/<id>                             the tombstone of a ticket
+ *     %inbox/<client>                        the id of a ticket that somebody took from this client
+ *
+ * A slot is a client's (see slots.ts); the id of the ticket that stands there is in the value.
  *
  * In NAME a slash is written %2F and a percent sign %25. Otherwise the line `a` (all keys below `a/`)
  * would hold the tickets of the line `a/b`; and so no name begins with one of the special words.
@@ -36,11 +38,12 @@ export class Keys {
     return below(`${this.line(line).key}w/`)
   }
 
-  ticket(line: LineKey, id: string, weight: number, capacity: number): string {
+  /** What goes before and after the slot in a ticket's key. */
+  shape(line: LineKey, weight: number, capacity: number): { stem: string; ending: string } {
     const { key } = this.line(line)
-    if (line.kind === 'mutex') return key + id
-    if (line.kind === 'rw') return `${key}${weight === capacity ? 'w' : 'r'}/${id}`
-    return `${key}${id}.${weight}.${capacity}`
+    if (line.kind === 'mutex') return { stem: key, ending: '' }
+    if (line.kind === 'rw') return { stem: `${key}${weight === capacity ? 'w' : 'r'}/`, ending: '' }
+    return { stem: key, ending: `.${weight}.${capacity}` }
   }
 
   tombstone(id: string): string {
@@ -68,11 +71,9 @@ export class Keys {
     return decodeName(rest.slice(0, slash))
   }
 
-  /** The ticket's id in its key. */
-  idOf(line: LineKey, key: string): string {
-    const rest = key.slice(this.line(line).key.length)
-    if (line.kind === 'rw') return rest.slice(2)
-    return line.kind === 'semaphore' ? (rest.split('.')[0] ?? rest) : rest
+  /** What stands after the line's own part of a key: for another program's ticket the only name it has. */
+  rest(line: LineKey, key: string): string {
+    return key.slice(this.line(line).key.length)
   }
 }
 

@@ -10,20 +10,25 @@ import { type Note, noteText, readNote, type Ticket } from './tickets.js'
 
 const DOING = 'leaving a line'
 const MOST_LOOKS = 5
+/** A lease may outlast its ttl by this: it is rounded up, and starts anew with a new leader. */
+const LEASE_LAG_MS = 60_000
 
 type Outcome = boolean | BackendError
+
+type Standing = Ticket & { readonly create: bigint }
 
 /** Releases or gives up each ticket. */
 export async function leave(store: Store, requests: readonly LeaveRequest[]): Promise<Outcome[]> {
   const outcomes = new Map<LeaveRequest, Outcome>()
   const seen = new Set<string>()
-  const quick: { request: LeaveRequest; ticket: Ticket }[] = []
+  const quick: { request: LeaveRequest; ticket: Standing }[] = []
   const slow: LeaveRequest[] = []
   for (const request of requests) {
     const ticket = request.handle === undefined ? undefined : store.tickets.get(request.id, request.handle)
-    // What is kept for a while is written anew, so its value must be known; and no Txn touches a key twice.
-    if (ticket === undefined || request.keepMs > 0 || seen.has(request.id)) slow.push(request)
-    else quick.push({ request, ticket })
+    // What is kept for a while is written anew, so its value must be known; no Txn touches a key twice; and a
+    // ticket whose join was not answered may stand nowhere, and another at its key.
+    if (ticket?.create === undefined || request.keepMs > 0 || seen.has(request.id)) slow.push(request)
+    else quick.push({ request, ticket: ticket as Standing })
     seen.add(request.id)
   }
   await leaveQuick(store, quick, outcomes)
@@ -39,7 +44,7 @@ export async function leave(store: Store, requests: readonly LeaveRequest[]): Pr
 /** Own tickets, of which enough is known to leave in one step. */
 async function leaveQuick(
   store: Store,
-  items: readonly { request: LeaveRequest; ticket: Ticket }[],
+  items: readonly { request: LeaveRequest; ticket: Standing }[],
   outcomes: Map<LeaveRequest, Outcome>,
 ): Promise<void> {
   if (items.length === 0) return
@@ -52,13 +57,9 @@ async function leaveQuick(
   )
 }
 
-async function leaveStep(store: Store, item: { request: LeaveRequest; ticket: Ticket }): Promise<Txn> {
+async function leaveStep(store: Store, item: { request: LeaveRequest; ticket: Standing }): Promise<Txn> {
   const { request, ticket } = item
-  const compare: Compare[] = [
-    ticket.create === undefined
-      ? { key: ticket.key, target: 'version', is: '>', value: 0 }
-      : { key: ticket.key, target: 'create', is: '=', value: ticket.create },
-  ]
+  const compare: Compare[] = [{ key: ticket.key, target: 'create', is: '=', value: ticket.create }]
   // Under another lease it was handed over, and is not ours to drop.
   if (ticket.lease !== undefined) {
     compare.push({ key: ticket.key, target: 'lease', is: '=', value: ticket.lease.id })
@@ -111,7 +112,7 @@ async function leaveSlowly(store: Store, request: LeaveRequest, withTombstone = 
       failure: [],
     })
     if (!succeeded) continue
-    forget(store, request)
+    forget(store, request, request.keepMs)
     return true
   }
   return storeError(DOING, new Error('the ticket changes all the time'))
@@ -130,7 +131,7 @@ async function departure(
     return [{ op: 'put', key: found.key, value: noteText({ ...note, left: true }), lease: lease.id }]
   }
   if (request.handle !== undefined || !mayPut) return [{ op: 'delete', key: found.key }]
-  const { drop, letter } = await takeAway(store, request.line, found)
+  const { drop, letter } = await takeAway(store, found)
   return letter === undefined ? [drop] : [drop, letter]
 }
 
@@ -147,27 +148,24 @@ async function bury(store: Store, request: LeaveRequest): Promise<Op[]> {
   }
 }
 
-function forget(store: Store, request: LeaveRequest): void {
+function forget(store: Store, request: LeaveRequest, keptMs = 0): void {
   const ticket = store.tickets.get(request.id, request.handle)
-  if (ticket !== undefined) store.tickets.remove(ticket)
+  if (ticket === undefined) return
+  if (keptMs > 0) store.tickets.removeButKeep(ticket, keptMs + LEASE_LAG_MS)
+  else store.tickets.remove(ticket)
 }
 
 /** Drops own tickets that nobody renewed in time, though their lease lives on. */
 export async function dropLapsed(store: Store, tickets: readonly Ticket[]): Promise<void> {
-  const steps = await runSteps(
+  await leave(
     store,
-    tickets.map((ticket) => ({
-      compare: [
-        { key: ticket.key, target: 'create', is: ticket.create === undefined ? '>' : '=', value: ticket.create ?? 0 },
-        ...(ticket.lease === undefined
-          ? []
-          : [{ key: ticket.key, target: 'lease', is: '=', value: ticket.lease.id } as const]),
-      ],
-      success: [{ op: 'delete', key: ticket.key }],
-      failure: [],
+    tickets.map(({ line, id, handle, create }) => ({
+      line,
+      id,
+      handle,
+      keepMs: 0,
+      tombstoneMs: 0,
+      ...(create === undefined ? {} : { order: create }),
     })),
   )
-  for (const [index, ticket] of tickets.entries()) {
-    if (!(steps[index] instanceof Error)) store.tickets.remove(ticket)
-  }
 }

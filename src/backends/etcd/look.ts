@@ -1,5 +1,6 @@
 import type { LineView, TicketView } from '../../core/backend.js'
 import { KINDS, type LineKey } from '../../core/line.js'
+import { idOf } from './claim.js'
 import { type KeyValue, leaseRequest, type Op, readLease } from './messages.js'
 import { runReads, type Store } from './store.js'
 import { readNote } from './tickets.js'
@@ -24,7 +25,7 @@ export async function view(store: Store, name: string): Promise<LineView[]> {
 
 function ticketView(store: Store, line: LineKey, kv: KeyValue, left: Map<bigint, number>): TicketView {
   const note = readNote(kv)
-  const id = store.keys.idOf(line, kv.key)
+  const id = idOf(store, line, kv)
   const remainingMs = left.get(kv.lease)
   return {
     id,

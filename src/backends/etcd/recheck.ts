@@ -29,7 +29,9 @@ export class Rechecks {
 
   #grants(ticket: Ticket, { deleted, before }: Change): boolean {
     if (!deleted || before === undefined) return false
-    return endGrants(this.#store.keys, ticket, before, readNote(before)?.granted === true)
+    const { keys, tickets } = this.#store
+    const wasGranted = readNote(before)?.granted === true || tickets.wasHold(before.key, before.create)
+    return endGrants(keys, ticket, before, wasGranted)
   }
 
   #soon(ticket: Ticket): void {
@@ -76,6 +78,7 @@ export class Rechecks {
     if (ticket.granted || this.#store.tickets.get(ticket.id) !== ticket) return
     if (!place.granted) return this.watch(ticket, place, readRevision)
     ticket.granted = true
+    if (tell) ticket.pushedAt = performance.now()
     ticket.behind = undefined
     ticket.unwatch?.()
     ticket.unwatch = undefined

@@ -15,6 +15,8 @@ interface Known {
 
 const DOING = 'renewing'
 
+const MOMENT_MS = 12
+
 /** Keeps tickets alive and says where each stands. */
 export async function renew(
   store: Store,
@@ -50,7 +52,9 @@ function known(store: Store, request: RenewRequest): Known | undefined {
   return { request, ticket: ticket as Known['ticket'] }
 }
 
-function gone(store: Store, ticket: Ticket): Standing {
+function gone(store: Store, ticket: Ticket, stands = false): Standing {
+  // Somebody else's by now: its key is not ours to use again.
+  if (stands) ticket.spoilt = true
   store.tickets.remove(ticket)
   return { state: 'gone' }
 }
@@ -112,7 +116,9 @@ function look(
 ): Standing | 'promote' | 'again' {
   const own = responses[0]?.range?.kvs[0]
   // Under another lease it is another's: handed over, or left and kept.
-  if (own?.create !== ticket.create || own.lease !== ticket.lease.id || ticket.lease.gone) return gone(store, ticket)
+  if (own?.create !== ticket.create || own.lease !== ticket.lease.id || ticket.lease.gone) {
+    return gone(store, ticket, own !== undefined)
+  }
   const trouble = settle(store, beats, ticket.lease, header.term)
   if (trouble !== undefined) return failed(DOING, trouble)
   store.tickets.keep(ticket, ticket.lease.ttlMs)
@@ -136,11 +142,12 @@ function look(
 /** Puts tickets under the lease of their ttl: those that were granted while they waited, and those with a new ttl. */
 async function moveAll(
   store: Store,
-  items: readonly Known[],
+  moving: readonly Known[],
   sentAt: number,
   standings: Map<RenewRequest, Standing>,
   retries = 1,
 ): Promise<void> {
+  const items = await stillThere(store, moving, standings)
   if (items.length === 0) return
   const targets = await Promise.all(
     items.map(({ request }) => store.leases.get(request.ttlMs).catch((error: Error) => error)),
@@ -176,7 +183,7 @@ async function moveAll(
       const own = step.txn.responses[0]?.range?.kvs[0]
       const moved = step.txn.succeeded || (own?.create === ticket.create && own.lease === target.id)
       if (moved) store.tickets.hang(ticket, target)
-      standings.set(request, moved ? granted(ticket.create, target, sentAt) : gone(store, ticket))
+      standings.set(request, moved ? granted(ticket.create, target, sentAt) : gone(store, ticket, own !== undefined))
     } else if (isNoSpace(step)) stay.push(item)
     else if (isLeaseGone(step) && retries > 0) stale.push(item)
     else {
@@ -190,6 +197,29 @@ async function moveAll(
     await moveAll(store, stale, sentAt, standings, 0)
   }
   await stayAll(store, stay, sentAt, standings)
+}
+
+/**
+ * A hold that was handed on may be over in a moment, and then need not be put anywhere: on a busy line that
+ * would double its writes. So one that was only just pushed is given that moment, on the lease it waited on.
+ * (Not a semaphore's: its put is what tells the next in line.)
+ */
+async function stillThere(
+  store: Store,
+  items: readonly Known[],
+  standings: Map<RenewRequest, Standing>,
+): Promise<Known[]> {
+  const now = performance.now()
+  const due = items.map(({ ticket }) =>
+    ticket.line.kind === 'semaphore' ? now : (ticket.pushedAt ?? now - MOMENT_MS) + MOMENT_MS,
+  )
+  const ms = Math.max(0, ...due) - now
+  if (ms > 0) await new Promise((resolve) => setTimeout(resolve, ms).unref())
+  return items.filter(({ request, ticket }) => {
+    const stands = store.tickets.get(ticket.id) === ticket
+    if (!stands) standings.set(request, { state: 'gone' })
+    return stands
+  })
 }
 
 /** No put is taken while the quota is used up; but what they hang on now can be kept alive. */

@@ -22,7 +22,7 @@ export async function dropEarlier(store: Store, request: JoinRequest): Promise<v
     const compare = earlier
       .slice(0, MOST_EARLIER)
       .map((kv): Compare => ({ key: kv.key, target: 'mod', is: '=', value: kv.mod }))
-    const drops = await Promise.all(earlier.slice(0, MOST_EARLIER).map((kv) => takeAway(store, request.line, kv)))
+    const drops = await Promise.all(earlier.slice(0, MOST_EARLIER).map((kv) => takeAway(store, kv)))
     // One letter a client and Txn: a key is put once. The others learn it at their next renewal.
     const letters = new Map(drops.flatMap(({ letter }) => (letter === undefined ? [] : [[letter.key, letter]])))
     const success = [...drops.map(({ drop }) => drop), ...letters.values()]
@@ -31,15 +31,10 @@ export async function dropEarlier(store: Store, request: JoinRequest): Promise<v
 }
 
 /** What takes a ticket away from its holder, and the letter that tells its client. */
-export async function takeAway(
-  store: Store,
-  line: JoinRequest['line'],
-  kv: KeyValue,
-): Promise<{ drop: Op; letter?: Op & { op: 'put' } }> {
+export async function takeAway(store: Store, kv: KeyValue): Promise<{ drop: Op; letter?: Op & { op: 'put' } }> {
   const drop: Op = { op: 'delete', key: kv.key }
   const note = readNote(kv)
   if (note === undefined) return { drop }
   const lease = await store.leases.forgetful(INBOX_MS)
-  const value = store.keys.idOf(line, kv.key)
-  return { drop, letter: { op: 'put', key: store.keys.inbox(note.holder.client), value, lease: lease.id } }
+  return { drop, letter: { op: 'put', key: store.keys.inbox(note.holder.client), value: note.id, lease: lease.id } }
 }

@@ -1,7 +1,12 @@
 import type { Holder, JoinRequest } from '../../core/backend.js'
 import type { LineKey } from '../../core/line.js'
+import type { Keys } from './keys.js'
 import type { Lease } from './leases.js'
 import type { KeyValue } from './messages.js'
+import { KeyPool } from './slots.js'
+
+/** A watch tells of an end within this, or its ticket is asked for again. */
+const WATCH_LAG_MS = 2_000
 
 /** A ticket of this client, as far as it knows. */
 export interface Ticket {
@@ -12,11 +17,17 @@ export interface Ticket {
   readonly capacity: number
   holder: Holder
   handle: string
+  /** Joins of it that were sent and not answered yet. */
+  joining: number
+  /** A join of it was never answered, so a copy may still arrive; or its key stands on for another. */
+  spoilt: boolean
   /** The create revision: its order and its fence. Undefined while no join was answered. */
   create?: bigint
   /** What its key hangs on; undefined while that is not sure. */
   lease?: Lease
   granted: boolean
+  /** When it was granted by a push, while it waited. */
+  pushedAt?: number
   ahead: number
   /** When it is dropped unless core renews it: its lease may be kept by others for longer. */
   untilMs: number
@@ -29,11 +40,16 @@ export interface Ticket {
 /** The tickets of this client, and the drop of those that nobody renews. */
 export class Tickets {
   readonly #byId = new Map<string, Ticket>()
+  readonly #pool = new KeyPool()
+  readonly #keys: Keys
+  /** Holds of this client that have ended, by key and create revision: so long as a watch may tell of them. */
+  readonly #endedHolds = new Map<string, number>()
   readonly #drop: (tickets: Ticket[]) => Promise<void>
   #timer: NodeJS.Timeout | undefined
   #wakeAt = Number.POSITIVE_INFINITY
 
-  constructor(drop: (tickets: Ticket[]) => Promise<void>) {
+  constructor(keys: Keys, drop: (tickets: Ticket[]) => Promise<void>) {
+    this.#keys = keys
     this.#drop = drop
   }
 
@@ -48,18 +64,21 @@ export class Tickets {
   }
 
   /** The ticket that a join is about. */
-  take(request: JoinRequest, key: string): Ticket {
+  take(request: JoinRequest): Ticket {
     const known = this.#byId.get(request.id)
     if (known !== undefined) return known
     const { line, id, weight, capacity, holder } = request
+    const { stem, ending } = this.#keys.shape(line, weight, capacity)
     const ticket: Ticket = {
       line,
       id,
-      key,
+      key: this.#pool.take(stem, ending),
       weight,
       capacity,
       holder,
       handle: id,
+      joining: 0,
+      spoilt: false,
       granted: false,
       ahead: Number.POSITIVE_INFINITY,
       untilMs: Number.POSITIVE_INFINITY,
@@ -68,14 +87,43 @@ export class Tickets {
     return ticket
   }
 
-  add(ticket: Ticket): void {
+  /** A ticket as it was read anew; its key is the one it had, or another client's. */
+  replace(ticket: Ticket): void {
+    const former = this.#byId.get(ticket.id)
+    former?.unwatch?.()
+    ticket.joining = former?.joining ?? 0
+    ticket.spoilt = former?.spoilt ?? false
     this.#byId.set(ticket.id, ticket)
   }
 
   remove(ticket: Ticket): void {
     ticket.unwatch?.()
     ticket.unwatch = undefined
-    if (this.#byId.get(ticket.id) === ticket) this.#byId.delete(ticket.id)
+    if (this.#byId.get(ticket.id) !== ticket) return
+    this.#byId.delete(ticket.id)
+    if (ticket.granted && ticket.create !== undefined) this.#noteEnd(ticket.key, ticket.create)
+    if (ticket.spoilt || ticket.joining > 0) this.#pool.rest(ticket.key)
+    else this.#pool.free(ticket.key)
+  }
+
+  /** The ticket is gone for us, but its key stands for so long: kept after it left, or another's by now. */
+  removeButKeep(ticket: Ticket, ms: number): void {
+    this.#pool.rest(ticket.key, ms)
+    this.remove(ticket)
+  }
+
+  /** Whether that was a hold of this client. */
+  wasHold(key: string, create: bigint): boolean {
+    return this.#endedHolds.has(`${key}@${create}`)
+  }
+
+  #noteEnd(key: string, create: bigint): void {
+    const now = performance.now()
+    for (const [ended, at] of this.#endedHolds) {
+      if (now - at < WATCH_LAG_MS) break
+      this.#endedHolds.delete(ended)
+    }
+    this.#endedHolds.set(`${key}@${create}`, now)
   }
 
   on(lease: Lease): Ticket[] {
@@ -130,6 +178,7 @@ export class Tickets {
 
 /** What a ticket's value says: for people who look, for a takeover and for a handover. */
 export interface Note {
+  readonly id: string
   readonly handle: string
   readonly weight: number
   readonly capacity: number
@@ -141,8 +190,8 @@ export interface Note {
 
 /** The value of a ticket's key. */
 export function ticketText(ticket: Ticket, granted: boolean): string {
-  const { handle, weight, capacity, holder } = ticket
-  return noteText({ handle, weight, capacity, holder, ...(granted ? { granted } : {}) })
+  const { id, handle, weight, capacity, holder } = ticket
+  return noteText({ id, handle, weight, capacity, holder, ...(granted ? { granted } : {}) })
 }
 
 export function noteText(note: Note): string {
@@ -151,7 +200,7 @@ export function noteText(note: Note): string {
 
 /** What the value says; undefined for the key of another program (etcdctl, a Go service). */
 export function readNote(kv: Pick<KeyValue, 'value'>): Note | undefined {
-  if (!kv.value.startsWith('{"handle":')) return undefined
+  if (!kv.value.startsWith('{"id":')) return undefined
   try {
     return JSON.parse(kv.value) as Note
   } catch {

@@ -11,7 +11,7 @@ export interface RunOptions {
 
 /** How our own connections are set up. Short lock waits: what is stuck is tried again, not waited for. */
 const SETUP =
-  "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET SESSION innodb_lock_wait_timeout = 1, sql_mode = 'NO_ENGINE_SUBSTITUTION', autocommit = 1"
+  "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET SESSION innodb_lock_wait_timeout = 1, sql_mode = 'NO_ENGINE_SUBSTITUTION', autocommit = 1, group_concat_max_len = 65536"
 
 /** On a connection that belongs to the application, only the next transaction is touched. */
 const PREFIX_OF_SHARED = 'SET TRANSACTION ISOLATION LEVEL READ COMMITTED;'
@@ -126,7 +126,8 @@ export class Connections {
     try {
       const lent = await this.#lender.lend()
       if (this.#closed) {
-        lent.own ? lent.destroy() : lent.giveBack()
+        if (lent.own) lent.destroy()
+        else lent.giveBack()
         throw closedError()
       }
       if (lent.own) await this.#setUp(lent)

@@ -48,7 +48,7 @@ export interface LeaseBackendOptions {
 export class LeaseBackend implements Backend {
   readonly name: string = 'mysql'
   readonly guarantees: Guarantees = GUARANTEES
-  readonly maxBatch: number = 128
+  readonly maxBatch: number
   readonly #tables: Tables
   readonly #prefix: string
   readonly #poll: WatchOptions
@@ -62,6 +62,8 @@ export class LeaseBackend implements Backend {
   #tidy!: Tidy
 
   constructor(lender: Lender, options: LeaseBackendOptions) {
+    // The names of the locks taken must fit what GROUP_CONCAT gives: 1,024 bytes, where the setting is not ours.
+    this.maxBatch = lender.own ? 250 : 128
     this.#prefix = options.prefix
     this.#tables = tablesOf(options.prefix)
     this.#poll = options.poll

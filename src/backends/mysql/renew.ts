@@ -4,7 +4,7 @@ import { encodeHolder } from './holder.js'
 import { LOOK_AGAIN_MS } from './join.js'
 import { lookSql, readBorders } from './look.js'
 import { bigint, flag, number, string } from './rows.js'
-import { fromNow, lineValue, micros, NOW, text, texts } from './sql-text.js'
+import { lineValue, micros, NOW, text, texts } from './sql-text.js'
 import type { Tables } from './tables.js'
 import type { Watch } from './watch.js'
 

@@ -58,6 +58,15 @@ CREATE TABLE IF NOT EXISTS {prefix}draw (
 ) ENGINE = InnoDB;
 /*M!100600 CREATE SEQUENCE IF NOT EXISTS {prefix}sequence START WITH 1 CACHE 1000 */;
 
+-- A sequence may go back when the server is killed: no number at or above this one has been used.
+CREATE TABLE IF NOT EXISTS {prefix}floor (
+  one TINYINT NOT NULL,
+  n BIGINT UNSIGNED NOT NULL,
+  PRIMARY KEY (one)
+) ENGINE = InnoDB;
+
+INSERT IGNORE INTO {prefix}floor (one, n) VALUES (1, 1);
+
 CREATE TABLE IF NOT EXISTS {prefix}schema (
   one TINYINT NOT NULL,
   version INT NOT NULL,

@@ -8,7 +8,7 @@ export interface ServerKind {
 }
 
 const LOOK =
-  "SELECT VERSION(), DATABASE() IS NULL; SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_on', 'group_replication_single_primary_mode')"
+  "SELECT VERSION(), DATABASE() IS NULL, @@SESSION.group_concat_max_len < 1024; SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_on', 'group_replication_single_primary_mode')"
 
 /** Looks at the server once: what it is, and whether its locks are what they seem. */
 export async function checkServer(connections: Connections): Promise<ServerKind> {
@@ -16,6 +16,8 @@ export async function checkServer(connections: Connections): Promise<ServerKind>
   const rows = [...(first ?? []), ...(variables ?? [])]
   const version = string(rows[0]?.[0])
   if (flag(rows[0]?.[1])) throw new ConfigError("Name the database for Holdfast's tables: mysql://host/DATABASE.")
+  // A list of locks that was cut off in the middle would name a lock that is not ours.
+  if (flag(rows[0]?.[2])) throw new ConfigError('Holdfast needs group_concat_max_len to be 1024 (its default) or more.')
   const mariadb = /mariadb/i.test(version)
   const [major = 0, minor = 0, patch = 0] = version.split(/[.-]/).map(Number)
   const least = mariadb ? [10, 6, 0] : [8, 0, 1]

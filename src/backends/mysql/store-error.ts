@@ -29,7 +29,7 @@ const ADVICE: Record<number, string> = {
 }
 
 function asStoreError(error: unknown): StoreError {
-  return typeof error === 'object' && error !== null ? (error as StoreError) : {}
+  return typeof error === 'object' && error !== null ? error : {}
 }
 
 /** True when the transaction lost a race for row locks and may be sent again as it is. */

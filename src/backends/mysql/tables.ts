@@ -5,6 +5,7 @@ export interface Tables {
   readonly session: string
   readonly draw: string
   readonly sequence: string
+  readonly floor: string
 }
 
 export function tablesOf(prefix: string): Tables {
@@ -14,5 +15,6 @@ export function tablesOf(prefix: string): Tables {
     session: `${prefix}session`,
     draw: `${prefix}draw`,
     sequence: `${prefix}sequence`,
+    floor: `${prefix}floor`,
   }
 }

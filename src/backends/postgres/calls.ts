@@ -72,9 +72,17 @@ export function leaveStatement(schema: string, tickets: readonly WithOrder<Leave
   }
 }
 
+const texts = new Map<string, string>()
+
 function callText(schema: string, procedure: string, count: number): string {
-  const places = Array.from({ length: count }, (_, i) => `$${i + 1}`).join(', ')
-  return `CALL "${schema}".${procedure}(NULL, ${places})`
+  const key = `${schema}.${procedure}`
+  let text = texts.get(key)
+  if (text === undefined) {
+    const places = Array.from({ length: count }, (_, i) => `$${i + 1}`).join(', ')
+    text = `CALL "${schema}".${procedure}(NULL, ${places})`
+    texts.set(key, text)
+  }
+  return text
 }
 
 /** The distinct lines of a batch, and for each item which of them (counted from 1) is its own. */

@@ -17,11 +17,16 @@ DECLARE
   i integer;
   r record;
 BEGIN
-  -- One ticket, and the only one of its line: most calls of a quiet client. Two statements after the lock.
+  -- One ticket: most calls of a quiet client, and every hand-over of a busy line.
   IF n = 1 AND plain AND pg_try_advisory_xact_lock("@schema".line_key(lines[1])) THEN
     UPDATE "@schema".ticket t SET id = '', expires = clock_timestamp()
       WHERE t.line = lines[1] AND t.seat = 0 AND t.ord = ords[1] AND t.id = ids[1] AND t.handle = handles[1]
         AND NOT t.departed AND t.expires > clock_timestamp();
+    IF NOT FOUND THEN
+      DELETE FROM "@schema".ticket t
+        WHERE t.line = lines[1] AND t.seat = ords[1] AND t.id = ids[1] AND t.handle = handles[1]
+          AND NOT t.departed AND t.expires > clock_timestamp();
+    END IF;
     IF FOUND THEN
       IF EXISTS (SELECT FROM "@schema".ticket t WHERE t.line = lines[1] AND t.seat > 0) THEN
         PERFORM "@schema".wake(lines[1]);

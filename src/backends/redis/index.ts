@@ -20,9 +20,9 @@ export function ownRedis(client: IoredisClient | IoredisCluster, options: RedisO
   const connect = async (): Promise<IoredisWire> => {
     const wire = new IoredisWire(client, true)
     // What went wrong (a password, a database number) is only told by an event; the promise says that it closed, or yes.
-    let told: unknown
+    let told: Error | undefined
     const listener = (error: unknown): void => {
-      told ??= error
+      told ??= error instanceof Error ? error : new Error(String(error))
     }
     client.on('error', listener)
     try {

@@ -4,7 +4,7 @@ import type { Wire } from './wire.js'
 export interface IoredisClient {
   readonly status: string
   readonly options: { readonly keyPrefix?: string | undefined }
-  call(command: string, ...args: string[]): Promise<unknown>
+  call(command: string, args: string[]): Promise<unknown>
   on(event: string, listener: (...args: unknown[]) => void): unknown
   off(event: string, listener: (...args: unknown[]) => void): unknown
   duplicate(override?: object): IoredisClient
@@ -18,7 +18,7 @@ export interface IoredisCluster {
   readonly isCluster: boolean
   readonly status: string
   readonly options: { readonly keyPrefix?: string | undefined }
-  call(command: string, ...args: string[]): Promise<unknown>
+  call(command: string, args: string[]): Promise<unknown>
   on(event: string, listener: (...args: unknown[]) => void): unknown
   off(event: string, listener: (...args: unknown[]) => void): unknown
   nodes(role?: 'all' | 'master' | 'slave'): IoredisClient[]
@@ -50,8 +50,7 @@ export class IoredisWire implements Wire {
   }
 
   send(command: readonly string[]): Promise<unknown> {
-    const [name, ...args] = command
-    return this.#client.call(name!, ...args)
+    return this.#client.call(command[0]!, command.slice(1))
   }
 
   async sendAndWait(
@@ -77,10 +76,7 @@ export class IoredisWire implements Wire {
 
   masters(): ((command: readonly string[]) => Promise<unknown>)[] {
     const nodes = isCluster(this.#client) ? this.#client.nodes('master') : [this.#client]
-    return nodes.map((node) => (command) => {
-      const [name, ...args] = command
-      return node.call(name!, ...args)
-    })
+    return nodes.map((node) => (command) => node.call(command[0]!, command.slice(1)))
   }
 
   async listen(channel: string, heard: (message: string) => void, back: () => void): Promise<void> {

@@ -11,12 +11,24 @@ function letter(kind: string): string {
 
 /** `before`: the request before this one in the call; `drop`: ids of tickets that a takeover is to drop. */
 export function joinItem(request: JoinRequest, before: JoinRequest | undefined, drop: readonly string[]): string {
-  const { line, id, weight, capacity, wait, group, floor, holder } = request
-  const times = `${whole(request.ttlMs)} ${whole(request.waitTtlMs)}`
-  const where = `${floor ?? '-'} ${group === undefined ? '-' : encodeURIComponent(group)}`
-  const dropped = drop.length === 0 ? '-' : drop.join(',')
-  const json = before?.holder === holder ? '' : holderText(holder)
-  return `${letter(line.kind)} ${wait ? 'w' : '-'} ${times} ${where} ${id} ${weight} ${capacity} ${dropped} ${json}`
+  const { line, id, weight, capacity, wait, ttlMs, waitTtlMs, group, floor, holder } = request
+  // In this order: the text of the one before is mostly the one at hand already.
+  const earlier = before === undefined ? undefined : holderText(before.holder)
+  const text = holderText(holder)
+  // Joined, not concatenated: what is sent is one flat text, where `+` makes a tree that must be flattened later.
+  return [
+    letter(line.kind),
+    wait ? 'w' : '-',
+    whole(ttlMs),
+    whole(waitTtlMs),
+    floor ?? '-',
+    group === undefined ? '-' : encodeURIComponent(group),
+    id,
+    weight,
+    capacity,
+    drop.length === 0 ? '-' : drop.join(','),
+    text === earlier ? '' : text,
+  ].join(' ')
 }
 
 /** `inbox`: the channel of whoever takes the ticket over, should it change hands. */
@@ -31,11 +43,11 @@ export function renewItem(request: RenewRequest, inbox: string): string {
 
 export function leaveItem({ line, id, handle, keepMs, tombstoneMs }: LeaveRequest): string {
   const whose = handle === undefined ? '-' : handleText(id, handle)
-  return `${letter(line.kind)} ${whole(keepMs)} ${whole(tombstoneMs)} ${id} ${whose}`
+  return [letter(line.kind), whole(keepMs), whole(tombstoneMs), id, whose].join(' ')
 }
 
 export function standing(answer: string, lease: { ttlMs: number; waitTtlMs: number }, doing: string): Standing {
-  switch (answer[0]) {
+  switch (answer.charAt(0)) {
     case 'g':
       return { state: 'granted', order: BigInt(answer.slice(1)), ttlMs: Math.ceil(lease.ttlMs) }
     case 'w': {
@@ -62,6 +74,6 @@ function handleText(id: string, handle: string): string {
 }
 
 /** Redis counts whole milliseconds, at least one. */
-function whole(ms: number): string {
-  return String(Math.ceil(ms))
+function whole(ms: number): number {
+  return Math.ceil(ms)
 }

@@ -13,6 +13,7 @@ export interface LineKeys {
 
 const LETTERS: Readonly<Record<Kind, string>> = { mutex: 'm', rw: 'r', semaphore: 's' }
 const SLOTS = 16_384
+const REMEMBERED = 2_000
 
 /**
  * Names every key. A mutex is at prefix + name; all others have a NUL after the prefix, which no name can
@@ -23,6 +24,11 @@ export class Keys {
   readonly #own: string
   readonly #cluster: boolean
   readonly #tagged: boolean
+  readonly #known: Readonly<Record<Kind, Map<string, LineKeys>>> = {
+    mutex: new Map(),
+    rw: new Map(),
+    semaphore: new Map(),
+  }
 
   /** `own`: what the client library puts before every key by itself; it takes part in the slot, but is not sent. */
   constructor(prefix: string, own: string, cluster: boolean) {
@@ -36,7 +42,19 @@ export class Keys {
     this.#cluster = cluster
   }
 
+  /** Names come back, and making their keys anew each time was a third of what a call cost the client. */
   of(line: LineKey): LineKeys {
+    const known = this.#known[line.kind]
+    let keys = known.get(line.name)
+    if (keys === undefined) {
+      keys = this.#make(line)
+      if (known.size >= REMEMBERED) known.clear()
+      known.set(line.name, keys)
+    }
+    return keys
+  }
+
+  #make(line: LineKey): LineKeys {
     const main = this.#prefix + line.name
     const slot = this.#cluster ? slotOf(this.#own + main) : 0
     const rest = `${LETTERS[line.kind]}:${line.name}`

@@ -18,7 +18,7 @@ export async function readOrigin(wire: Wire, keys: Keys): Promise<Origin> {
   if (run === undefined || up === undefined) throw new Error('INFO server tells neither run_id nor uptime_in_seconds')
   const [seconds, micros] = time as [unknown, unknown]
   const clock = BigInt(String(seconds)) * 1_000_000n + BigInt(String(micros))
-  return { run, clock, upMs: Number(up) * 1000, last: BigInt(String(last ?? '0')), learnt: learnt === run }
+  return { run, clock, upMs: Number(up) * 1000, last: BigInt((last as string | null) ?? '0'), learnt: learnt === run }
 }
 
 /** Makes sure that no order at or below the floor is given from now on. */

@@ -35,7 +35,7 @@ export interface RedisOptions {
 /** The port over Redis: every call is one script call (one for each slot on a Cluster). */
 export class RedisBackend implements FloorBackend {
   readonly name: string = 'redis'
-  /** 250 renewals keep a script well under a millisecond. */
+  /** As many as one script may renew; what costs more is split over several that are sent together. */
   readonly maxBatch: number = 250
   readonly guarantees: Guarantees
   readonly #connect: () => Promise<Wire> | Wire
@@ -100,6 +100,7 @@ export class RedisBackend implements FloorBackend {
       doing,
       wire: this.#open.join,
       first: this.#channel,
+      cost: (request) => (request.group === undefined ? 4 : request === firstOfGroup(sorted, request) ? 4 : 0),
       item: (request, before) => joinItem(request, before, drops?.get(request) ?? []),
     })
     await this.#undoUncopied(sorted, answers)
@@ -114,6 +115,8 @@ export class RedisBackend implements FloorBackend {
       script: this.#scripts.renew,
       doing,
       wire: this.#open.renew,
+      // One that waits has no order yet.
+      cost: ({ line, order }) => (line.kind === 'mutex' && order !== undefined ? 1 : 4),
       item: (ticket) => renewItem(ticket, this.#channel),
     })
     return tickets.map((ticket, i) => this.#stood(answers[i]!, ticket, doing))
@@ -127,6 +130,7 @@ export class RedisBackend implements FloorBackend {
       script: this.#scripts.leave,
       doing: 'leave a line',
       wire: this.#open.main,
+      cost: () => 4,
       item: leaveItem,
     })
     return answers.map((answer) => (typeof answer === 'string' ? farewell(answer) : answer))
@@ -244,8 +248,14 @@ export class RedisBackend implements FloorBackend {
     const nobody = { id: '-', handle: '-', ttlMs: 1, waitTtlMs: 1 }
     const steps = lines.map((line) => ({ ...nobody, line }))
     const call = { ...this.#options, replicas: 0, script: this.#scripts.renew, doing: 'go on', wire: this.#open.main }
-    this.#caller.run(steps, { ...call, item: (step) => renewItem(step, this.#channel) }).catch(() => undefined)
+    this.#caller
+      .run(steps, { ...call, cost: () => 4, item: (step) => renewItem(step, this.#channel) })
+      .catch(() => undefined)
   }
+}
+
+function firstOfGroup(requests: readonly JoinRequest[], request: JoinRequest): JoinRequest {
+  return requests.find(({ group }) => group === request.group)!
 }
 
 /** The same requests, those of one group side by side: the script takes a group as a run of items. */

@@ -15,8 +15,19 @@ export interface ScriptCall<Request> {
   readonly replicaTimeoutMs: number
   /** An argument before those of the items. */
   readonly first?: string
+  /** What a request may cost, as a multiple of renewing a mutex that is held; 0: must stay with the one before. */
+  cost(request: Request): number
   /** The argument of one request, which may lean on the one before it. */
   item(request: Request, before: Request | undefined): string
+}
+
+/** So much may be done in one script: some 4 µs each. */
+const MOST_WORK = 256
+
+interface Part {
+  readonly places: number[]
+  readonly keys: LineKeys[]
+  cost: number
 }
 
 /** Calls the line scripts: one call for all items, on a Cluster one for each slot. */
@@ -35,31 +46,12 @@ export class ScriptCaller {
     requests: readonly Request[],
     call: ScriptCall<Request>,
   ): Promise<(string | BackendError)[]> {
-    if (!call.wire.cluster)
-      return await this.#one(
-        requests,
-        requests.map(({ line }) => this.#keys.of(line)),
-        call,
-      )
-    return await this.#perSlot(requests, call)
-  }
-
-  // One slot that cannot be reached leaves the others answered.
-  async #perSlot<Request extends { readonly line: LineKey }>(
-    requests: readonly Request[],
-    call: ScriptCall<Request>,
-  ): Promise<(string | BackendError)[]> {
-    const slots = new Map<number, { places: number[]; keys: LineKeys[] }>()
-    for (const [place, { line }] of requests.entries()) {
-      const keys = this.#keys.of(line)
-      const slot = slots.get(keys.slot) ?? { places: [], keys: [] }
-      slots.set(keys.slot, slot)
-      slot.places.push(place)
-      slot.keys.push(keys)
-    }
+    const parts = this.#parts(requests, call)
+    if (parts.length === 1) return await this.#one(requests, parts[0]!.keys, call)
+    // One part that fails (a slot that cannot be reached) leaves the others answered.
     const answers: (string | BackendError)[] = []
     await Promise.all(
-      [...slots.values()].map(async ({ places, keys }) => {
+      parts.map(async ({ places, keys }) => {
         try {
           const some = await this.#one(
             places.map((place) => requests[place]!),
@@ -75,17 +67,38 @@ export class ScriptCaller {
     return answers
   }
 
+  // By slot, and each slot's so that one script stays within about a millisecond; they are sent one behind the other.
+  #parts<Request extends { readonly line: LineKey }>(requests: readonly Request[], call: ScriptCall<Request>): Part[] {
+    const parts: Part[] = []
+    const open = new Map<number, Part>()
+    for (const [place, request] of requests.entries()) {
+      const keys = this.#keys.of(request.line)
+      let part = open.get(keys.slot)
+      const cost = call.cost(request)
+      const stays = cost === 0
+      if (part === undefined || (!stays && part.cost + cost > MOST_WORK)) {
+        part = { places: [], keys: [], cost: 0 }
+        open.set(keys.slot, part)
+        parts.push(part)
+      }
+      part.places.push(place)
+      part.keys.push(keys)
+      part.cost += cost
+    }
+    return parts
+  }
+
   async #one<Request extends { readonly line: LineKey }>(
     requests: readonly Request[],
     keys: readonly LineKeys[],
     call: ScriptCall<Request>,
   ): Promise<string[]> {
     const first = keys[0]!
-    const rest = [String(1 + 4 * keys.length), this.#keys.last(first.slot)]
-    for (const { main, order, lease, tickets } of keys) rest.push(main, order, lease, tickets)
-    if (call.first !== undefined) rest.push(call.first)
-    for (const [i, request] of requests.entries()) rest.push(call.item(request, requests[i - 1]))
-    const [reply, copied] = await this.#evaluate(call, rest, first.main)
+    const command = ['EVALSHA', call.script.sha, String(1 + 4 * keys.length), this.#keys.last(first.slot)]
+    for (const { main, order, lease, tickets } of keys) command.push(main, order, lease, tickets)
+    if (call.first !== undefined) command.push(call.first)
+    for (let i = 0; i < requests.length; i += 1) command.push(call.item(requests[i]!, requests[i - 1]))
+    const [reply, copied] = await this.#evaluate(call, command, first.main)
     if (typeof reply === 'string') return [copied ? reply : `?${reply}`]
     const answers = reply as string[]
     if (answers.length > requests.length) {
@@ -95,15 +108,15 @@ export class ScriptCaller {
     return copied ? answers : answers.map((answer) => `?${answer}`)
   }
 
-  async #evaluate<Request>(call: ScriptCall<Request>, rest: string[], key: string): Promise<[unknown, boolean]> {
+  async #evaluate<Request>(call: ScriptCall<Request>, command: string[], key: string): Promise<[unknown, boolean]> {
     try {
-      return await send(call, ['EVALSHA', call.script.sha, ...rest], key)
+      return await send(call, command, key)
     } catch (error) {
       if (!isNoScript(error)) throw failure(error, call.doing)
     }
     // The server was restarted, or its scripts were flushed: the text loads it again.
     try {
-      return await send(call, ['EVAL', call.script.text, ...rest], key)
+      return await send(call, ['EVAL', call.script.text, ...command.slice(2)], key)
     } catch (error) {
       throw failure(error, call.doing)
     }

@@ -6,17 +6,24 @@ import type { Holder, TicketView } from '../../core/backend.js'
  */
 const TICKET = /^hf1 (\S+) (\S+) (\d+) (\d+) (\S+) (\d+) ([^]*)$/
 
-const tails = new WeakMap<Holder, string>()
+let lastHolder: Holder | undefined
+let lastText = ''
 
-/** A client's tickets mostly share one holder, so its text is made once. */
+/** A client's tickets mostly tell of the same holder one after the other, so its text is made once. */
 export function holderText(holder: Holder): string {
-  let text = tails.get(holder)
-  if (text === undefined) {
-    const { owner, client, host, pid, note } = holder
-    text = JSON.stringify(note === undefined ? [owner, client, host, pid] : [owner, client, host, pid, note])
-    tails.set(holder, text)
-  }
-  return text
+  const { owner, client, host, pid, note } = holder
+  const same =
+    lastHolder !== undefined &&
+    (lastHolder === holder ||
+      (lastHolder.owner === owner &&
+        lastHolder.client === client &&
+        lastHolder.note === note &&
+        lastHolder.host === host &&
+        lastHolder.pid === pid))
+  if (!same)
+    lastText = JSON.stringify(note === undefined ? [owner, client, host, pid] : [owner, client, host, pid, note])
+  lastHolder = holder
+  return lastText
 }
 
 export interface ParsedTicket extends TicketView {

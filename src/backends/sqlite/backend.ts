@@ -16,10 +16,10 @@ import { type Card, holderText } from './holder.js'
 import { Inbox } from './inbox.js'
 import { joinAll, type Outcome } from './join.js'
 import { leaveAll, renewAll } from './keep.js'
-import { Ledger } from './ledger.js'
+import { Ledger, nameOf } from './ledger.js'
 import { listNames, viewName } from './look.js'
 import { Sweeper } from './sweeper.js'
-import type { Ticket } from './ticket.js'
+import type { Place } from './ticket.js'
 import { joinFree, leaveAlone, renewFirst } from './usual.js'
 
 /** A dead holder is noticed within this by the first who waits, within twice this by the second, and so on. */
@@ -154,8 +154,8 @@ export class SqliteBackend implements Backend {
   }
 
   #settle(outcomes: readonly Outcome[], ledger: Ledger): Standing[] {
-    const tickets = outcomes.filter((outcome): outcome is Ticket => !('state' in outcome))
-    ledger.settle(new Set(tickets))
+    const tickets = outcomes.filter((outcome): outcome is Place => !('state' in outcome))
+    ledger.settle(new Set(tickets.map(nameOf)))
     ledger.write()
     const waiting = tickets.filter((ticket) => !ledger.isDropped(ticket) && !ledger.line(ticket.line).isGranted(ticket))
     const ahead = ledger.ahead(waiting)
@@ -164,7 +164,7 @@ export class SqliteBackend implements Backend {
     })
   }
 
-  #standing(ticket: Ticket, ahead: number | undefined, ledger: Ledger): Standing {
+  #standing(ticket: Place, ahead: number | undefined, ledger: Ledger): Standing {
     const { ttl: ttlMs } = ticket
     if (ledger.isDropped(ticket)) return { state: 'gone' }
     if (ahead === undefined) return { state: 'granted', order: BigInt(ticket.ord), ttlMs }
@@ -175,7 +175,7 @@ export class SqliteBackend implements Backend {
    * The first who waits looks when a lease before it ends, and every LOOK_MS whether its holder's process still lives;
    * those behind look ever more seldom, in case that the first has died itself. So a long line costs hardly more than a short one.
    */
-  #lookAgainMs(ticket: Ticket, ahead: number, ledger: Ledger): number {
+  #lookAgainMs(ticket: Place, ahead: number, ledger: Ledger): number {
     const holders = ledger.line(ticket.line).holders()
     const place = Math.max(0, ahead - holders.length)
     const stepMs = this.#inbox?.watching === true ? LOOK_MS : LOOK_UNWATCHED_MS

@@ -13,11 +13,6 @@ export function isBusy(error: unknown): boolean {
   return /^SQLITE_(BUSY|LOCKED)/.test(sqliteCode(error))
 }
 
-/** A row with that key is there already. */
-export function isDuplicate(error: unknown): boolean {
-  return sqliteCode(error).startsWith('SQLITE_CONSTRAINT')
-}
-
 /** What went wrong with the file, and what to do about it. The path is no secret: it is what people need to know. */
 export function failure(path: string, doing: string, error: unknown): BackendError {
   if (error instanceof BackendError) return error

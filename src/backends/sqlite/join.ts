@@ -1,18 +1,18 @@
 import type { JoinRequest, Standing } from '../../core/backend.js'
-import { BackendError } from '../../core/errors.js'
 import { lineText } from '../../core/line.js'
 import { type Card, holderText, processesOf, readHolder } from './holder.js'
 import type { Ledger } from './ledger.js'
 import { CLOCK } from './process.js'
-import type { Ticket } from './ticket.js'
+import type { Place, Ticket } from './ticket.js'
 
 /** What became of one request: a ticket that stands, or an answer that needs no more. */
-export type Outcome = Ticket | Standing
+export type Outcome = Place | Standing
 
 /** Stands in line for every request; a group is granted as a whole, or none of it stands. */
 export function joinAll(requests: readonly JoinRequest[], ledger: Ledger, card: Card): Outcome[] {
-  ledger.read(requests.map((request) => lineText(request.line)))
-  ledger.readForJoin(requests.map((request) => request.id))
+  const tickets = requests.map((request) => ({ id: request.id, line: lineText(request.line) }))
+  ledger.read(tickets.map(({ line }) => line))
+  ledger.readForJoin(tickets)
   const outcomes = new Map<JoinRequest, Outcome>()
   for (const request of requests) {
     if (outcomes.has(request)) continue
@@ -26,11 +26,7 @@ export function joinAll(requests: readonly JoinRequest[], ledger: Ledger, card: 
 
 function joinOne(request: JoinRequest, ledger: Ledger, card: Card): Outcome {
   if (ledger.isBuried(request.id)) return { state: 'gone' }
-  const known = ledger.find(request.id)
-  if (known !== undefined && known.line !== lineText(request.line)) {
-    const error = new BackendError(`The ticket ${request.id} stands in another line already.`, { retryable: false })
-    return { state: 'failed', error }
-  }
+  const known = find(request, ledger)
   if (known?.left === true) return { state: 'gone' }
   const granted = isPossible(request, ledger)
   if (!granted && !request.wait) return refuse(request, ledger)
@@ -41,11 +37,15 @@ function joinOne(request: JoinRequest, ledger: Ledger, card: Card): Outcome {
   return known
 }
 
+function find(request: JoinRequest, ledger: Ledger): Ticket | undefined {
+  return ledger.find(lineText(request.line), request.id)
+}
+
 /** Whether the request is granted at once, be it new or a copy of one that stands. */
 function isPossible(request: JoinRequest, ledger: Ledger): boolean {
   if (ledger.isBuried(request.id)) return false
   const line = ledger.line(lineText(request.line))
-  const known = ledger.find(request.id)
+  const known = find(request, ledger)
   if (known === undefined && request.takeover) takeOver(request, ledger)
   const look = (): boolean =>
     known === undefined ? line.hasRoom(request.weight, request.capacity) : line.isGranted(known)
@@ -55,7 +55,7 @@ function isPossible(request: JoinRequest, ledger: Ledger): boolean {
 
 function refuse(request: JoinRequest, ledger: Ledger): Standing {
   if (ledger.isBuried(request.id)) return { state: 'gone' }
-  const known = ledger.find(request.id)
+  const known = find(request, ledger)
   if (known !== undefined) ledger.drop(known)
   return { state: 'refused' }
 }

@@ -2,18 +2,36 @@ import type { LeaveRequest, RenewRequest } from '../../core/backend.js'
 import { lineText } from '../../core/line.js'
 import { type Card, holderText, processesOf } from './holder.js'
 import type { Outcome } from './join.js'
-import type { Ledger } from './ledger.js'
+import { type Ledger, nameOf } from './ledger.js'
 
 /** Keeps every ticket alive that still stands and is spoken for by its handle. */
 export function renewAll(requests: readonly RenewRequest[], ledger: Ledger, card: Card): Outcome[] {
-  ledger.read(requests.map((request) => lineText(request.line)))
-  ledger.readTickets(requests.map((request) => request.id))
-  return requests.map((request) => renewOne(request, ledger, card))
+  const tickets = requests.map((request) => ({ id: request.id, line: lineText(request.line) }))
+  ledger.read(tickets.map(({ line }) => line))
+  const waitTtlMs = requests[0]?.waitTtlMs ?? 0
+  const far = tickets.filter((ticket, i) => isFarBack(requests[i]!, ticket, waitTtlMs, ledger))
+  const touched = far.length === 0 ? undefined : ledger.touch(far, waitTtlMs)
+  for (const line of new Set(far.map((ticket) => ticket.line))) ledger.line(line).dropGone()
+  const rest = tickets.filter((ticket) => touched?.has(nameOf(ticket)) !== true)
+  ledger.readTickets(rest)
+  return requests.map((request, i) => touched?.get(nameOf(tickets[i]!)) ?? renewOne(request, ledger, card))
+}
+
+/** A plain ticket that was not read, behind others who wait: it waits, too, and nothing else need be known of it. */
+function isFarBack(
+  request: RenewRequest,
+  ticket: { readonly line: string; readonly id: string },
+  waitTtlMs: number,
+  ledger: Ledger,
+): boolean {
+  if (request.waitTtlMs !== waitTtlMs || request.handle !== request.id) return false
+  if (request.nextHandle !== undefined || request.nextHolder !== undefined) return false
+  return !ledger.has(ticket) && ledger.line(ticket.line).isCrowded
 }
 
 function renewOne(request: RenewRequest, ledger: Ledger, card: Card): Outcome {
-  const ticket = ledger.find(request.id)
-  if (ticket === undefined || ticket.left || ticket.line !== lineText(request.line)) return { state: 'gone' }
+  const ticket = ledger.find(lineText(request.line), request.id)
+  if (ticket === undefined || ticket.left) return { state: 'gone' }
   // A repeated swap finds the new handle: it was done, only the answer was lost.
   if (ticket.handle !== request.handle && ticket.handle !== request.nextHandle) return { state: 'gone' }
   const line = ledger.line(ticket.line)
@@ -30,15 +48,16 @@ function renewOne(request: RenewRequest, ledger: Ledger, card: Card): Outcome {
 
 /** Lets every ticket go. True where it stood. */
 export function leaveAll(requests: readonly LeaveRequest[], ledger: Ledger): boolean[] {
-  ledger.read(requests.map((request) => lineText(request.line)))
-  ledger.readTickets(requests.map((request) => request.id))
+  const tickets = requests.map((request) => ({ id: request.id, line: lineText(request.line) }))
+  ledger.read(tickets.map(({ line }) => line))
+  ledger.readTickets(tickets)
   return requests.map((request) => leaveOne(request, ledger))
 }
 
 function leaveOne(request: LeaveRequest, ledger: Ledger): boolean {
   if (request.tombstoneMs > 0) ledger.bury(request.id, request.tombstoneMs)
-  const ticket = ledger.find(request.id)
-  if (ticket === undefined || ticket.line !== lineText(request.line)) return false
+  const ticket = ledger.find(lineText(request.line), request.id)
+  if (ticket === undefined) return false
   if (request.handle === undefined) {
     ledger.evict(ticket)
     return true

@@ -3,7 +3,7 @@ import { LineState } from './line-state.js'
 import type { Mail } from './inbox.js'
 import { CLOCK, gone, now } from './process.js'
 import type { Statements } from './statements.js'
-import { isGone, readTicket, type Ticket } from './ticket.js'
+import { isGone, type Place, readTicket, type Ticket } from './ticket.js'
 
 /**
  * What one transaction knows of the lines it touches, and what it is going to change in them.
@@ -25,7 +25,7 @@ export class Ledger {
   readonly #inserts = new Set<Ticket>()
   readonly #leases = new Set<Ticket>()
   readonly #changes = new Set<Ticket>()
-  readonly #drops = new Set<Ticket>()
+  readonly #drops = new Set<Place>()
 
   constructor(sql: Statements, card: Card) {
     this.#sql = sql
@@ -43,17 +43,18 @@ export class Ledger {
     for (const text of texts) this.line(text).headWasRead()
   }
 
-  /** Reads those of these tickets that do not stand at the head of a line. */
-  readTickets(ids: Iterable<string>): void {
-    const missing = [...ids].filter((id) => !this.#tickets.has(id))
+  /** Reads those of these tickets that do not stand at the head of their line, which was read. */
+  readTickets(tickets: readonly { readonly line: string; readonly id: string }[]): void {
+    const missing = tickets.filter((one) => !this.#tickets.has(nameOf(one))).map(({ id }) => id)
     if (missing.length === 0) return
     for (const row of this.#sql.byId.all([JSON.stringify(missing)]) as unknown[][]) this.meet(readTicket(row))
   }
 
   /** Reads what a join must know besides: which ids are buried, and the last order given. */
-  readForJoin(ids: readonly string[]): void {
-    this.readTickets(ids)
-    for (const [id, until, clock] of this.#sql.buried.all([JSON.stringify(ids)]) as [string, number, string][]) {
+  readForJoin(tickets: readonly { readonly line: string; readonly id: string }[]): void {
+    this.readTickets(tickets)
+    const ids = JSON.stringify(tickets.map(({ id }) => id))
+    for (const [id, until, clock] of this.#sql.buried.all([ids]) as [string, number, string][]) {
       if (clock !== CLOCK || until > this.now) this.#buried.add(id)
     }
     this.#lastOrder = Number((this.#sql.lastOrder.get([]) as unknown[])[0])
@@ -65,9 +66,9 @@ export class Ledger {
     return line
   }
 
-  /** The ticket with that id, if it stands. */
-  find(id: string): Ticket | undefined {
-    const ticket = this.#tickets.get(id)
+  /** The ticket with that id, if it stands in that line. */
+  find(line: string, id: string): Ticket | undefined {
+    const ticket = this.#tickets.get(nameOf({ line, id }))
     return ticket === undefined || this.#drops.has(ticket) ? undefined : ticket
   }
 
@@ -77,20 +78,33 @@ export class Ledger {
 
   /** Takes in a ticket that was read, once; the one already known is returned. A lapsed one is dropped. */
   meet(ticket: Ticket): Ticket {
-    const known = this.#tickets.get(ticket.id)
+    const name = nameOf(ticket)
+    const known = this.#tickets.get(name)
     if (known !== undefined) return known
-    this.#tickets.set(ticket.id, ticket)
+    this.#tickets.set(name, ticket)
     // Another boot's clock says nothing here: from the first time it is seen, it gets one ttl on ours.
     if (ticket.clock !== CLOCK) this.lease(ticket, ticket.ttl)
     else if (ticket.until <= this.now) this.drop(ticket)
     return ticket
   }
 
+  /** Renews tickets that wait, without reading them; those that stand as they usually do are returned, by name. */
+  touch(tickets: readonly { readonly line: string; readonly id: string }[], ttl: number): Map<string, Place> {
+    const ids = JSON.stringify(tickets.map(({ id }) => id))
+    const rows = this.#sql.touch.all([ids, this.now, CLOCK, ttl]) as [number, string, string][]
+    return new Map(rows.map(([ord, id, line]) => [nameOf({ line, id }), { ord, id, line, ttl }]))
+  }
+
+  /** Whether a ticket was read already. */
+  has(ticket: { readonly line: string; readonly id: string }): boolean {
+    return this.#tickets.has(nameOf(ticket))
+  }
+
   more(line: string, after: number, count: number): Ticket[] {
     return (this.#sql.ofLine.all([line, after, count]) as unknown[][]).map(readTicket)
   }
 
-  isDropped(ticket: Ticket): boolean {
+  isDropped(ticket: Place): boolean {
     return this.#drops.has(ticket)
   }
 
@@ -117,7 +131,7 @@ export class Ledger {
   }
 
   insert(ticket: Ticket): void {
-    this.#tickets.set(ticket.id, ticket)
+    this.#tickets.set(nameOf(ticket), ticket)
     this.#inserts.add(ticket)
   }
 
@@ -156,17 +170,19 @@ export class Ledger {
    * The line has moved as far as it will: addresses a letter to everyone whom the rule now grants, except those
    * who are answered anyway.
    */
-  settle(answered: ReadonlySet<Ticket>): void {
+  settle(answered: ReadonlySet<string>): void {
     for (const line of this.#lines.values()) {
       for (const ticket of line.newlyGranted()) {
-        if (!answered.has(ticket)) this.mail.push({ inbox: ticket.inbox, id: ticket.id, order: ticket.ord })
+        if (!answered.has(nameOf(ticket))) this.mail.push({ inbox: ticket.inbox, id: ticket.id, order: ticket.ord })
       }
     }
   }
 
   /** Writes what was decided. */
   write(): void {
-    const drops = [...this.#drops].filter((ticket) => !this.#inserts.delete(ticket)).map((ticket) => ticket.ord)
+    const drops = [...this.#drops]
+      .filter((ticket) => !this.#inserts.delete(ticket as Ticket))
+      .map((ticket) => ticket.ord)
     if (drops.length > 0) this.#sql.drop.run([JSON.stringify(drops)])
     this.#writeInserts()
     const leases = [...this.#leases].filter((ticket) => !this.#drops.has(ticket))
@@ -185,9 +201,9 @@ export class Ledger {
   }
 
   /** How many tickets stand before each of these. Written tickets only: call it after `write`. */
-  ahead(tickets: readonly Ticket[]): Map<Ticket, number> {
-    const counts = new Map<Ticket, number>()
-    const far: Ticket[] = []
+  ahead(tickets: readonly Place[]): Map<Place, number> {
+    const counts = new Map<Place, number>()
+    const far: Place[] = []
     for (const ticket of tickets) {
       const index = this.line(ticket.line).indexOf(ticket)
       if (index >= 0) counts.set(ticket, index)
@@ -196,7 +212,7 @@ export class Ledger {
     if (far.length === 0) return counts
     // Each line is counted once from its head to the last of these, however many they are.
     far.sort((a, b) => a.ord - b.ord)
-    const last = new Map<string, Ticket>()
+    const last = new Map<string, Place>()
     const spans = far.map((ticket) => {
       const from = last.get(ticket.line)?.ord ?? 0
       last.set(ticket.line, ticket)
@@ -221,4 +237,9 @@ export class Ledger {
     })
     this.#sql.insert.run([JSON.stringify(rows), CLOCK, this.now])
   }
+}
+
+/** Two lines may have a ticket of the same id. */
+export function nameOf({ line, id }: { readonly line: string; readonly id: string }): string {
+  return `${id} ${line}`
 }

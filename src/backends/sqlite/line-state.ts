@@ -1,7 +1,7 @@
 import { grantedCount } from '../../core/line.js'
 import type { Ledger } from './ledger.js'
 import { HEAD } from './statements.js'
-import type { Ticket } from './ticket.js'
+import type { Place, Ticket } from './ticket.js'
 
 /** How many more tickets are read when the head did not decide. */
 const MORE = 256
@@ -53,7 +53,12 @@ export class LineState {
     return this.#granted
   }
 
-  isGranted(ticket: Ticket): boolean {
+  /** Whether somebody who waits was read: then whoever was not read waits, too. */
+  get isCrowded(): boolean {
+    return grantedCount(this.#stands) < this.#stands.length
+  }
+
+  isGranted(ticket: Place): boolean {
     const last = this.#stands[this.granted() - 1]
     return last !== undefined && ticket.ord <= last.ord
   }
@@ -90,8 +95,8 @@ export class LineState {
     }
   }
 
-  indexOf(ticket: Ticket): number {
-    return this.#stands.indexOf(ticket)
+  indexOf(ticket: Place): number {
+    return this.#stands.findIndex((other) => other.ord === ticket.ord)
   }
 
   /** Drops the holders whose processes are gone, and then those of whoever holds next. True when that moved the line. */

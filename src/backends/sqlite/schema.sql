@@ -14,6 +14,8 @@ CREATE TABLE tickets (
   clock TEXT NOT NULL,
   -- When it was made, on the clock of the boot that its client's inbox names.
   joined REAL NOT NULL,
+  -- 0: nobody stood in the line when it joined, so it stands first for as long as it stands, and is found there.
+  queued INTEGER NOT NULL,
   -- 1: released, and standing only to keep others out (minHold).
   left INTEGER NOT NULL DEFAULT 0,
   -- NULL: equal to the id, as it is until a handover.
@@ -25,7 +27,8 @@ CREATE TABLE tickets (
   -- For people who look, as JSON. NULL: as its client says.
   holder TEXT
 );
-CREATE UNIQUE INDEX tickets_by_id ON tickets (id);
+-- Only where a line is long enough to be searched: the usual ticket is never in it, which saves a page a commit.
+CREATE INDEX tickets_by_id ON tickets (id) WHERE queued = 1;
 -- Every index entry ends with the rowid, so this is (line, ord).
 CREATE INDEX tickets_by_line ON tickets (line);
 INSERT INTO sqlite_sequence (name, seq) VALUES ('tickets', 0);

@@ -52,7 +52,7 @@ export class Sweeper {
     const mail = await this.#file.transaction(doing, () => {
       const ledger = new Ledger(sql, NOBODY)
       ledger.read(lapsed.map(([, , line]) => line))
-      ledger.readTickets(lapsed.map(([, id]) => id))
+      ledger.readTickets(lapsed.map(([, id, line]) => ({ id, line })))
       ledger.settle(new Set())
       ledger.write()
       return ledger.mail

@@ -1,10 +1,15 @@
 import { gone, processOf } from './process.js'
 
-/** A ticket as the file keeps it: see schema.sql. */
-export interface Ticket {
+/** What is known of a ticket that was found standing. */
+export interface Place {
   readonly ord: number
   readonly id: string
   readonly line: string
+  readonly ttl: number
+}
+
+/** A ticket as the file keeps it: see schema.sql. */
+export interface Ticket extends Place {
   readonly weight: number
   readonly capacity: number
   ttl: number

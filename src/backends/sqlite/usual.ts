@@ -5,7 +5,6 @@
  */
 import type { JoinRequest, LeaveRequest, RenewRequest } from '../../core/backend.js'
 import { lineText } from '../../core/line.js'
-import { isDuplicate } from './failures.js'
 import { type Card, isAsOnCard, isPlain } from './holder.js'
 import { CLOCK, now } from './process.js'
 import type { Statements } from './statements.js'
@@ -27,17 +26,11 @@ export function joinFree(sql: Statements, requests: readonly JoinRequest[], card
   }
   if (lines.size < items.length) return undefined
   const values = [now(), CLOCK, card.key, first.weight, first.capacity, first.ttlMs]
-  try {
-    const { changes, lastInsertRowid } =
-      items.length === 1
-        ? sql.joinOneFree.run([first.id, ...values, lineText(first.line)])
-        : sql.joinFree.run([JSON.stringify(items), ...values])
-    return changes === items.length ? Number(lastInsertRowid) - items.length + 1 : undefined
-  } catch (error) {
-    // An id that stands already, and nothing was done.
-    if (isDuplicate(error)) return undefined
-    throw error
-  }
+  const { changes, lastInsertRowid } =
+    items.length === 1
+      ? sql.joinOneFree.run([first.id, ...values, lineText(first.line)])
+      : sql.joinFree.run([JSON.stringify(items), ...values])
+  return changes === items.length ? Number(lastInsertRowid) - items.length + 1 : undefined
 }
 
 function isLike(request: JoinRequest, first: JoinRequest): boolean {

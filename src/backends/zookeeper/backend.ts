@@ -70,7 +70,10 @@ export class ZooKeeperBackend implements Backend {
     this.#parts = parts
     this.#client = new ZooKeeperClient(parts.session, {
       connected: (fresh) => this.#connected(fresh),
-      disconnected: () => this.#events?.unsure(),
+      disconnected: () => {
+        this.#tickets.disconnect()
+        this.#events?.unsure()
+      },
       expired: () => this.#expired(),
     })
     const client = this.#client

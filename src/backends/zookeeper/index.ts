@@ -5,6 +5,7 @@ import { type Duration, durationMs } from '../../core/duration.js'
 import { ConfigError } from '../../core/errors.js'
 import { ZooKeeperBackend } from './backend.js'
 import { CREATOR_ACL, OPEN_ACL } from './client/protocol.js'
+import { UnfairBackend } from './unfair.js'
 
 export interface ZooKeeperOptions {
   /** The servers: 'a:2181,b:2181', or a list. */
@@ -43,7 +44,11 @@ export function zookeeper(options: ZooKeeperOptions): Backend {
     throw new ConfigError("acl: 'creator' needs a user and password: the creator must be somebody.")
   }
   const shared = curator === undefined ? {} : { curator: checkPath(curator) }
-  return new ZooKeeperBackend({
+  if (options.unfair === true && curator !== undefined) {
+    throw new ConfigError('unfair: Curator keeps a line; a lock that is shared with it cannot be unfair.')
+  }
+  const Kind = options.unfair === true ? UnfairBackend : ZooKeeperBackend
+  return new Kind({
     session: {
       hosts: parseHosts(options.hosts),
       timeoutMs: options.session === undefined ? DEFAULT_SESSION_MS : durationMs(options.session, 'session'),

@@ -38,7 +38,8 @@ export class Joins {
   stand(requests: readonly JoinRequest[], calledAt: number): Promise<Standing>[] {
     const lines = requests.map((request) => this.#parts.tickets.use(request.line, this.path(request)))
     const attempts = requests.map((request) => this.#create(request, this.path(request)))
-    const listed = this.list(lines)
+    for (const line of lines) line.keep()
+    const listed = this.list(lines.filter((line) => !line.quiet))
     return requests.map(async (request, index): Promise<Standing> => {
       const line = lines[index]!
       try {
@@ -181,14 +182,17 @@ export class Joins {
       ticket = await again
     }
     await listed.get(line)
+    // Nobody was expected to come between, but somebody did.
+    if (ticket.state === 'standing') await this.list([line]).get(line)
     return this.#parts.tickets.standing(ticket, calledAt)
   }
 
   /** Whether a ticket that came now would be granted, as far as one look can tell. */
   async hasRoom(request: JoinRequest): Promise<boolean> {
-    // Those before may be dropped yet.
-    if (request.takeover) return true
-    const nodes = await this.#readLine(request, this.path(request), false)
+    const path = this.path(request)
+    // Those before may be dropped yet; and of a line that only we use there is nothing to read.
+    if (request.takeover || this.#parts.tickets.isFree(request.line, path)) return true
+    const nodes = await this.#readLine(request, path, false)
     return grantedCount([...nodes, request]) === nodes.length + 1
   }
 

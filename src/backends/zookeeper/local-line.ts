@@ -17,6 +17,8 @@ export interface OwnTicket {
   state: 'standing' | 'waiting' | 'granted' | 'lost'
   /** Somebody asked to delete its node: that it goes is no surprise. */
   leaving: boolean
+  /** Whoever joined with it was told where it stands; from then on a grant is news. */
+  answered?: boolean
   /** Nobody wants it any more, though its node may still stand. */
   unwanted?: boolean
   /** Set while its own node is watched, so that an eviction is noticed. */
@@ -39,6 +41,8 @@ interface Place extends Node {
 export interface LineEvents {
   granted(ticket: OwnTicket): void
   lost(ticket: OwnTicket): void
+  /** Nothing of what was known of it is known any more. */
+  idle(line: LocalLine): void
 }
 
 /**
@@ -48,6 +52,11 @@ export interface LineEvents {
  * seen once ahead of it, less those that are known to have left, always hold all that still stand ahead; when
  * none is left that counts, the ticket is granted, and no question is needed to know it. Tickets of this same
  * client leave under our eyes and need no watch.
+ *
+ * A parent numbers its children without gaps. So where a ticket of ours has the very next number after all
+ * that is known, nobody came between, and the line need not be read at all: that is how a lock that only we
+ * use, or many waiters of one process, cost no more than their nodes. It holds for one life of the parent,
+ * which cannot end while a ticket of ours stands below it; where none does, a watch on the parent tells.
  *
  * All of it relies on answers being noted in the order of the requests (see `ZooKeeperClient`).
  */
@@ -62,6 +71,12 @@ export class LocalLine {
   /** In order; nothing behind our last ticket. */
   #places: Place[] = []
   readonly #own = new Map<string, OwnTicket>()
+  /** Every node up to this number that may still stand is in `#places`. */
+  #knownTo: number | undefined
+  /** Whether the last ticket came right after all that was known: then the next one may as well. */
+  #quiet = false
+  #stood = 0
+  #parentWatcher: Watcher | undefined
   #asking = false
   #listedAt = Number.NEGATIVE_INFINITY
 
@@ -87,12 +102,55 @@ export class LocalLine {
     return this.#indexOf(ticket.node)
   }
 
-  /** Notes a ticket that the server has just created. It is judged by the next list. */
+  /** Whether the next ticket can most likely be judged without reading the line. */
+  get quiet(): boolean {
+    return this.#quiet && this.#knownTo !== undefined
+  }
+
+  /** Whether nobody stood here when we last knew, and most likely nobody has come since. */
+  get free(): boolean {
+    return this.quiet && this.#places.length === 0
+  }
+
+  /** Whether what is known outlives our last ticket here. */
+  get worthKeeping(): boolean {
+    return this.#parentWatcher !== undefined && this.#knownTo !== undefined
+  }
+
+  /** Notes a ticket that the server has just created. It is judged at once if nobody can have come before it, else by the next list. */
   stand(ticket: OwnTicket): void {
     this.#own.set(ticket.node.name, ticket)
+    this.#stood += 1
     const last = this.#places.at(-1)
-    this.#places.push({ ...ticket.node, own: ticket })
+    const place: Place = { ...ticket.node, own: ticket }
+    this.#places.push(place)
     if (last !== undefined && bySeq(last, ticket.node) > 0) this.#places.sort(bySeq)
+    this.#quiet = this.#knownTo !== undefined && ((this.#knownTo + 1) | 0) === ticket.node.seq
+    if (!this.#quiet) return
+    this.#knownTo = ticket.node.seq
+    ticket.state = 'waiting'
+    this.#settle([place], false)
+  }
+
+  /**
+   * Watches the parent of a line that is used again and again. To be sent behind a ticket's creation: its node
+   * keeps the parent from going before the watch is set.
+   */
+  keep(): void {
+    if (this.#stood === 0 || this.#parentWatcher !== undefined) return
+    const watcher: Watcher = () => this.#parentGone()
+    this.#parentWatcher = watcher
+    this.#client.getData(this.path, watcher, (error) => {
+      if (error !== undefined) this.#parentGone()
+    })
+  }
+
+  #parentGone(): void {
+    this.#parentWatcher = undefined
+    if (this.#own.size > 0) return
+    this.#knownTo = undefined
+    this.#places = []
+    this.#events.idle(this)
   }
 
   /** Reads the whole line, and judges by it. `reply` is called after that. */
@@ -119,7 +177,10 @@ export class LocalLine {
     if (place?.name !== node.name) return
     this.#places.splice(at, 1)
     this.#forget(place)
-    this.#settle(place.dependents ?? [], false)
+    if (this.#knownTo !== undefined) return this.#settle(place.dependents ?? [], false)
+    // One of ours was evicted: nothing is concluded before the line was read.
+    for (const own of this.#own.values()) if (own.state === 'waiting') own.state = 'standing'
+    this.refresh()
   }
 
   /** Nothing here concerns the client any more. */
@@ -127,6 +188,10 @@ export class LocalLine {
     for (const place of this.#places) this.#unwatch(place)
     this.#places = []
     this.#own.clear()
+    this.#knownTo = undefined
+    if (this.#parentWatcher === undefined) return
+    this.#client.session.watches.remove('data', this.path, this.#parentWatcher)
+    this.#parentWatcher = undefined
   }
 
   #apply(children: readonly string[]): void {
@@ -143,6 +208,7 @@ export class LocalLine {
       if (last === undefined || bySeq(last, place) < 0) last = place
     }
     const end = last
+    this.#knownTo = end?.seq
     this.#places = end === undefined ? [] : places.filter((place) => bySeq(place, end) <= 0).sort(bySeq)
     for (const place of this.#places) delete place.dependents
     for (const place of known.values()) this.#forget(place)
@@ -154,7 +220,10 @@ export class LocalLine {
     const { own } = place
     if (own === undefined || !this.#own.delete(place.name)) return
     own.state = 'lost'
-    if (!own.leaving) this.#events.lost(own)
+    if (own.leaving) return
+    // Evicted. What was concluded from its standing there, that the parent is still the same, is void.
+    this.#knownTo = undefined
+    this.#events.lost(own)
   }
 
   /**

@@ -10,6 +10,9 @@ import type { Parents } from './parents.js'
 /** A hold that ends sooner than this is not worth a watch on its own node. */
 const WATCH_AFTER_MS = 100
 
+/** Beyond so many lines, those where nothing of ours stands are forgotten. */
+const MOST_LINES = 2_000
+
 /** The tickets that this client's session stands with, and what it knows of their lines. */
 export class Tickets {
   readonly #client: ZooKeeperClient
@@ -47,6 +50,11 @@ export class Tickets {
     this.#tidy(line)
   }
 
+  /** Whether the line is known to be free, most likely, without asking. */
+  isFree(key: LineKey, path: string): boolean {
+    return this.#lines.get(lineKey(key, path))?.free ?? false
+  }
+
   line(key: LineKey, path: string): LocalLine {
     const text = lineKey(key, path)
     let line = this.#lines.get(text)
@@ -55,13 +63,14 @@ export class Tickets {
         granted: (ticket) => {
           this.#unwatched.add(ticket)
           this.#timer ??= setTimeout(() => this.watchAll(), WATCH_AFTER_MS).unref()
-          this.#events()?.granted(ticket.id, ticket.order)
+          if (ticket.answered === true) this.#events()?.granted(ticket.id, ticket.order)
         },
         lost: (ticket) => {
           this.#forget(ticket)
           this.#tidy(this.line(key, path))
           this.#events()?.lost([ticket.id])
         },
+        idle: (one) => this.#drop(one),
       })
       this.#lines.set(text, line)
     }
@@ -95,6 +104,11 @@ export class Tickets {
     if (line !== undefined) this.#tidy(line)
   }
 
+  /** The connection broke: of lines where nothing of ours stands nothing is known any more. */
+  disconnect(): void {
+    for (const line of this.#lines.values()) if (line.size === 0) this.#drop(line)
+  }
+
   /** The session is over: so is everything that stood with it. */
   expire(): string[] {
     const ids = [...this.#byId.keys()]
@@ -108,6 +122,7 @@ export class Tickets {
 
   /** Where a ticket stands. `calledAt`: when the caller began to ask. */
   standing(ticket: OwnTicket, calledAt: number): Standing {
+    ticket.answered = true
     const { session } = this.#client
     const ttlMs = Math.max(0, session.provenUntil - calledAt)
     switch (ticket.state) {
@@ -148,9 +163,15 @@ export class Tickets {
 
   /** Forgets a line where none of our tickets stands. */
   #tidy(line: LocalLine): void {
-    if (line.size > 0 || line.users > 0) return
+    if (line.size > 0 || line.users > 0 || this.#lines.get(line.key) !== line) return
+    this.#parents.leave(line.path)
+    if (!line.worthKeeping || this.#lines.size > MOST_LINES) this.#drop(line)
+  }
+
+  #drop(line: LocalLine): void {
+    if (line.users > 0) return
     line.drop()
-    if (this.#lines.delete(line.key)) this.#parents.leave(line.path)
+    this.#lines.delete(line.key)
   }
 
   /** Watches those that were not worth it before, or could not be. */

@@ -1,6 +1,6 @@
 import type { JoinRequest } from '../../../core/backend.js'
 import { number } from '../rows.js'
-import type { Tables } from '../tables.js'
+import type { Draw } from './draw.js'
 import { tryLocks, unlock, waitForLock } from './locks.js'
 import type { Session } from './session.js'
 import type { Sessions } from './sessions.js'
@@ -14,9 +14,8 @@ const RETRY_MS = 100
 const LOOK_MS = 1_000
 
 export interface DoorsOptions {
-  readonly tables: Tables
+  readonly draw: Draw
   readonly realm: string
-  readonly mariadb: boolean
   /** A ticket that had waited holds now. */
   readonly granted: (ticket: SessionTicket) => void
 }
@@ -55,7 +54,7 @@ export class Doors {
       const fresh = localLine(request, this.#options.realm)
       const line = this.#lines.get(fresh.value) ?? fresh
       this.#lines.set(line.value, line)
-      const ticket: SessionTicket = { request, line, joinedAt: performance.now() }
+      const ticket: SessionTicket = { request, line, joinedAt: performance.now(), ttlMs: request.ttlMs }
       if (isIdle(line)) {
         line.trying = ticket
         this.#tickets.set(request.id, ticket)
@@ -147,16 +146,14 @@ export class Doors {
   }
 
   async #try(tries: readonly SessionTicket[]): Promise<void> {
-    const ttlMs = Math.max(...tries.map(({ request }) => request.ttlMs))
-    let answer: Awaited<ReturnType<typeof tryLocks>>
+    const ttlMs = Math.max(...tries.map(({ ttlMs: each }) => each))
+    let orders: (bigint | undefined)[]
     let desk: Session
     try {
       desk = await this.#sessions.desk()
-      const { tables, mariadb } = this.#options
-      answer = await tryLocks(
+      orders = await tryLocks(
         desk,
-        tables,
-        mariadb,
+        this.#options.draw,
         tries.map(({ line }) => line),
         ttlMs,
       )
@@ -172,8 +169,9 @@ export class Doors {
       const { line, request } = ticket
       delete line.trying
       const wanted = this.#tickets.get(request.id) === ticket
-      if (answer.got[i] && wanted) this.#hold(ticket, desk, answer.order)
-      else if (answer.got[i]) unwanted.push(line)
+      const order = orders[i]
+      if (order !== undefined && wanted) this.#hold(ticket, desk, order)
+      else if (order !== undefined) unwanted.push(line)
       else if (wanted && request.wait) line.queue.unshift(ticket)
       else this.#tickets.delete(request.id)
       if (!line.holder) this.#pump(line)
@@ -216,12 +214,12 @@ export class Doors {
   }
 
   async #wait(line: LocalLine, session: Session): Promise<void> {
-    const { tables, mariadb, granted } = this.#options
-    const ttlMs = line.queue[0]?.request.ttlMs ?? 0
+    const { draw, granted } = this.#options
+    const ttlMs = line.queue[0]?.ttlMs ?? 0
     let order: bigint | undefined
     let failed = false
     try {
-      order = await waitForLock(session, tables, mariadb, line, ttlMs)
+      order = await waitForLock(session, draw, line, ttlMs)
     } catch {
       failed = true
       session.end()
@@ -231,7 +229,7 @@ export class Doors {
     const ticket = line.queue.shift()
     if (order !== undefined && ticket !== undefined) {
       this.#hold(ticket, session, order)
-      const keep = session.keepSql(ticket.request.ttlMs)
+      const keep = session.keepSql(ticket.ttlMs)
       if (keep !== undefined) session.run(keep, 'setting up a session').catch(() => session.end())
       granted(ticket)
     } else {

@@ -18,6 +18,7 @@ import { lender } from '../source.js'
 import { storeError } from '../store-error.js'
 import { type Tables, tablesOf } from '../tables.js'
 import { Doors } from './doors.js'
+import { Draw } from './draw.js'
 import { Register } from './register.js'
 import type { Session } from './session.js'
 import { Sessions } from './sessions.js'
@@ -60,6 +61,8 @@ export class SessionBackend implements Backend {
   readonly #sessions: Sessions
   readonly #register: Register
   readonly #tombstones = new Map<string, number>()
+  #mariadb = false
+  #draw!: Draw
   #doors!: Doors
   #events!: BackendEvents
 
@@ -67,7 +70,12 @@ export class SessionBackend implements Backend {
     this.#prefix = options.prefix
     this.#tables = tablesOf(options.prefix)
     this.#notes = new Connections(lender(connect), 1)
-    this.#sessions = new Sessions(connect, options.connections, (session) => this.#ended(session))
+    this.#sessions = new Sessions(
+      connect,
+      options.connections,
+      (session) => this.#prepare(session),
+      (session) => this.#ended(session),
+    )
     this.#register = new Register(this.#notes, this.#tables, (ids) => void this.#evicted(ids))
   }
 
@@ -77,10 +85,11 @@ export class SessionBackend implements Backend {
       const { mariadb } = await checkServer(this.#notes)
       await ensureSchema(this.#notes, this.#prefix)
       const [rows] = await this.#notes.run('SELECT DATABASE()', 'opening')
+      this.#mariadb = mariadb
+      this.#draw = new Draw(this.#notes, this.#tables, mariadb)
       this.#doors = new Doors(this.#sessions, {
-        tables: this.#tables,
+        draw: this.#draw,
         realm: `${string(rows?.[0]?.[0])}/${this.#prefix}`,
-        mariadb,
         granted: (ticket) => {
           this.#register.put(ticket)
           this.#events.granted(ticket.request.id, ticket.order!)
@@ -110,18 +119,17 @@ export class SessionBackend implements Backend {
   async renew(requests: readonly RenewRequest[]): Promise<Standing[]> {
     const failed = new Map<Session, BackendError>()
     const sessions = new Map<Session, number>()
+    const waiting = requests
+      .flatMap(({ id }) => this.#doors.find(id) ?? [])
+      .filter(({ session }) => session === undefined)
     // A look is a hint: what fails there is said by the waiting itself.
-    await Promise.all(
-      requests.map(({ id }) => {
-        const ticket = this.#doors.find(id)
-        return ticket === undefined || ticket.session !== undefined
-          ? undefined
-          : this.#doors.look(ticket).catch(() => undefined)
-      }),
-    )
+    await Promise.all(waiting.map((ticket) => this.#doors.look(ticket).catch(() => undefined)))
     for (const { id, handle, ttlMs } of requests) {
-      const session = this.#doors.find(id)?.session
-      if (session !== undefined && handle === id) sessions.set(session, Math.max(ttlMs, sessions.get(session) ?? 0))
+      const ticket = this.#doors.find(id)
+      const session = ticket?.session
+      if (ticket === undefined || handle !== id) continue
+      ticket.ttlMs = ttlMs
+      if (session !== undefined) sessions.set(session, Math.max(ttlMs, sessions.get(session) ?? 0))
     }
     await Promise.all(
       [...sessions].map(async ([session, ttlMs]) => {
@@ -199,6 +207,12 @@ export class SessionBackend implements Backend {
       ttlMs: waitTtlMs,
       lookAgainMs: LOOK_AGAIN_MS,
     }
+  }
+
+  async #prepare(session: Session): Promise<void> {
+    // No limit of the server's on statements may end a wait.
+    if (this.#mariadb) await session.run('SET SESSION max_statement_time = 0', 'setting up a session')
+    await this.#draw.prepare(session)
   }
 
   #ended(session: Session): void {

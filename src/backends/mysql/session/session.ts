@@ -89,7 +89,7 @@ export class Session {
   /** The statement that makes the server wait long enough for word from us, and not much longer; none when it does already. */
   keepSql(ttlMs: number): string | undefined {
     let longest = ttlMs
-    for (const { request } of this.holds.values()) longest = Math.max(longest, request.ttlMs)
+    for (const ticket of this.holds.values()) longest = Math.max(longest, ticket.ttlMs)
     const seconds = longest === 0 ? IDLE_S : Math.min(IDLE_S, Math.ceil(longest / 1_000) + 1)
     if (seconds === this.#keepS) return undefined
     this.#keepS = seconds

@@ -9,6 +9,7 @@ import { Session } from './session.js'
  */
 export class Sessions {
   readonly #connect: () => Promise<Connection>
+  readonly #prepare: (session: Session) => Promise<void>
   readonly #limit: number
   readonly #onEnd: (session: Session) => void
   readonly #free: Session[] = []
@@ -17,8 +18,14 @@ export class Sessions {
   #desk: Promise<Session> | undefined
   #closed = false
 
-  constructor(connect: () => Promise<Connection>, limit: number, onEnd: (session: Session) => void) {
+  constructor(
+    connect: () => Promise<Connection>,
+    limit: number,
+    prepare: (session: Session) => Promise<void>,
+    onEnd: (session: Session) => void,
+  ) {
     this.#connect = connect
+    this.#prepare = prepare
     this.#limit = limit
     this.#onEnd = onEnd
   }
@@ -76,6 +83,7 @@ export class Sessions {
 
   async #open(onEnd: (session: Session) => void): Promise<Session> {
     const session = await Session.open(this.#connect, onEnd)
+    await this.#prepare(session)
     if (this.#closed) {
       session.end()
       throw new ClosedError('The MySQL backend was closed.')

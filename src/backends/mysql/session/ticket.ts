@@ -8,6 +8,8 @@ export interface SessionTicket {
   readonly request: JoinRequest
   readonly line: LocalLine
   readonly joinedAt: number
+  /** As last asked for: a renewal may change it. */
+  ttlMs: number
   /** Both set once it holds. */
   session?: Session
   order?: bigint

@@ -92,14 +92,16 @@ export class SessionBackend implements Backend {
 
   async join(requests: readonly JoinRequest[]): Promise<Standing[]> {
     const desk = await this.#posts.desk()
-    this.#register.pid = () => desk.pid
-    await desk.keepFor(Math.max(...requests.map((request) => request.ttlMs)))
+    let ttlMs = 0
+    for (const request of requests) ttlMs = Math.max(ttlMs, request.ttlMs)
+    if (!desk.keepsFor(ttlMs)) await desk.keepFor(ttlMs)
+    this.#register.pid = desk.pid
     // No waiting from here to `enter`, which notes every ticket: else a leave that comes meanwhile would miss it.
     const standings = requests.map((request) => this.#knownStanding(request))
     const fresh = requests.flatMap((request, i) => (standings[i] === undefined ? [ticketOf(request)] : []))
     const waits = new Set(requests.filter((request) => request.wait).map((request) => request.id))
     await this.#doors.enter(fresh, waits)
-    for (const ticket of fresh) if (this.#doors.find(ticket.id) === ticket) this.#register.put(ticket)
+    for (const ticket of fresh) if (ticket.waits && this.#doors.find(ticket.id) === ticket) this.#register.put(ticket)
     return requests.map((request, i) => standings[i] ?? this.#standing(request))
   }
 
@@ -203,7 +205,7 @@ export class SessionBackend implements Backend {
     // The session must outlive the hold's ttl, not less; the statement is queued before any other on that session.
     post.keepFor(ticket.ttlMs).catch(() => undefined)
     this.#register.put(ticket)
-    this.#events?.granted(ticket.id, order)
+    if (ticket.waits) this.#events?.granted(ticket.id, order)
   }
 
   /** False: the session was gone, and the locks with it. */
@@ -263,7 +265,19 @@ function ticketOf(request: JoinRequest): Ticket {
   const { id, line, weight, capacity, holder, ttlMs } = request
   const shared = line.kind === 'rw' && weight < capacity
   const text = lineText(line)
-  return { id, line, text, shared, weight, capacity, holder, ttlMs, joined: performance.now(), left: false }
+  return {
+    id,
+    line,
+    text,
+    shared,
+    weight,
+    capacity,
+    holder,
+    ttlMs,
+    joined: performance.now(),
+    waits: false,
+    left: false,
+  }
 }
 
 function refusal(why: string): Standing {

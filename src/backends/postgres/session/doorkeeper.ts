@@ -49,8 +49,7 @@ export class Doorkeeper {
         line.holders.set(ticket.id, ticket)
         tries.push(ticket)
       } else if (waits.has(ticket.id)) {
-        line.queue.push(ticket)
-        void this.#pump(line)
+        this.#lineUp(line, ticket)
       } else {
         this.#refuse(ticket)
       }
@@ -67,8 +66,7 @@ export class Doorkeeper {
       const line = this.#line(ticket.text)
       line.holders.delete(ticket.id)
       if (waits.has(ticket.id)) {
-        line.queue.push(ticket)
-        void this.#pump(line)
+        this.#lineUp(line, ticket)
       } else {
         this.#refuse(ticket)
       }
@@ -167,6 +165,12 @@ export class Doorkeeper {
     const rows = await probe.run(PROBE, keysOf(again))
     const barred = new Set(again.filter((_, i) => rows[i]?.['free'] !== 'true'))
     return tickets.filter((ticket) => !barred.has(ticket))
+  }
+
+  #lineUp(line: LocalLine, ticket: Ticket): void {
+    ticket.waits = true
+    line.queue.push(ticket)
+    void this.#pump(line)
   }
 
   /** Puts a session into the server's queue for the head of ours, unless one stands there. */

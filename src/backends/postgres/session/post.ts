@@ -75,9 +75,14 @@ export class Post {
    * paused or cut off do come free. A heartbeat comes three times in that time.
    */
   async keepFor(ttlMs: number): Promise<void> {
-    if (!this.#deadMan || ttlMs <= this.#idleMs) return
+    if (this.keepsFor(ttlMs)) return
     this.#idleMs = Math.ceil(ttlMs)
     await this.run(KEEP_FOR, [String(this.#idleMs)])
+  }
+
+  /** Whether the server would wait for that long already, or cannot be told. */
+  keepsFor(ttlMs: number): boolean {
+    return !this.#deadMan || ttlMs <= this.#idleMs
   }
 
   end(): void {

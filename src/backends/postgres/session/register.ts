@@ -29,7 +29,7 @@ export class Register {
   }
 
   /** The session that proves that we live. */
-  pid: () => number = () => 0
+  pid = 0
 
   put(ticket: Ticket): void {
     this.#tickets.set(ticket.id, ticket)
@@ -150,7 +150,7 @@ export class Register {
         values: [
           textArray(ids.filter((id) => !this.#tickets.has(id))),
           this.#inbox,
-          this.pid(),
+          this.pid,
           textArray(here.map((ticket) => ticket.id)),
           textArray(here.map((ticket) => ticket.text)),
           plainArray(here.map((ticket) => ticket.order ?? 0)),

@@ -17,6 +17,8 @@ export interface Ticket {
   /** The session that holds its lock, and the fence drawn there. */
   post?: Post
   order?: bigint
+  /** Its join was answered with waiting, so its grant is told; else the join's own answer says it. */
+  waits: boolean
   /** It was left while its lock was still being asked for: free it as soon as it comes. */
   left: boolean
 }

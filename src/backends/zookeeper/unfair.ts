@@ -1,0 +1,242 @@
+import type {
+  Backend,
+  BackendEvents,
+  Guarantees,
+  JoinRequest,
+  LeaveRequest,
+  LineView,
+  RenewRequest,
+  Standing,
+} from '../../core/backend.js'
+import type { BackendError } from '../../core/errors.js'
+import type { LineKey } from '../../core/line.js'
+import { GUARANTEES, type ZooKeeperParts } from './backend.js'
+import { answered, type Created, type Data, found, type Reply, ZooKeeperClient } from './client/client.js'
+import { CODE } from './client/errors.js'
+import { EVENT, MODE } from './client/protocol.js'
+import { failure } from './failures.js'
+import { decodeHolder, encodeHolder, foreignHolder } from './holder.js'
+import { decodeSegment, encodeSegment } from './names.js'
+import { connectFirst, Online } from './online.js'
+import { Parents } from './parents.js'
+import { Tombstones } from './tombstones.js'
+
+interface Racer {
+  readonly request: JoinRequest
+  readonly path: string
+  /** Set while it holds. */
+  order?: bigint
+}
+
+/** The plain lock: one ephemeral node a mutex. Create it or watch it; when it goes, everyone who waits runs for it. */
+export class UnfairBackend implements Backend {
+  readonly name: string = 'zookeeper'
+  readonly maxBatch: number = 256
+  readonly guarantees: Guarantees = {
+    ...GUARANTEES,
+    order: 'none',
+    atomicGroup: false,
+    kinds: ['mutex'],
+    sentence: `Whoever is quickest gets it, and every release wakes every waiting process. ${GUARANTEES.sentence}`,
+  }
+  readonly #parts: ZooKeeperParts
+  readonly #client: ZooKeeperClient
+  readonly #online: Online
+  readonly #parents: Parents
+  readonly #folder: string
+  readonly #racers = new Map<string, Racer>()
+  readonly #tombstones = new Tombstones()
+  readonly #watched = new Set<string>()
+  #events: BackendEvents | undefined
+
+  constructor(parts: ZooKeeperParts) {
+    this.#parts = parts
+    this.#client = new ZooKeeperClient(parts.session, {
+      connected: (fresh) => this.#connected(fresh),
+      disconnected: () => this.#events?.unsure(),
+      expired: () => this.#expired(),
+    })
+    this.#online = new Online(this.#client.session)
+    this.#parents = new Parents(this.#client, parts)
+    this.#folder = parts.places.base === '/' ? '/unfair' : `${parts.places.base}/unfair`
+  }
+
+  async open(events: BackendEvents): Promise<void> {
+    this.#events = events
+    await connectFirst(this.#client.session, this.#online)
+    try {
+      await this.#parents.folder(this.#folder)
+    } catch (error) {
+      await this.#client.session.close()
+      throw failure(error, `make its folder '${this.#folder}'`)
+    }
+  }
+
+  async join(requests: readonly JoinRequest[]): Promise<Standing[]> {
+    const calledAt = performance.now()
+    await this.#online.soon('join')
+    return await Promise.all(requests.map((request) => this.#join(request, calledAt)))
+  }
+
+  async renew(requests: readonly RenewRequest[]): Promise<Standing[]> {
+    const calledAt = performance.now()
+    await this.#online.soon('renew')
+    return await Promise.all(
+      requests.map(({ id }) => {
+        const racer = this.#racers.get(id)
+        return racer === undefined ? Promise.resolve<Standing>({ state: 'gone' }) : this.#run(racer, calledAt)
+      }),
+    )
+  }
+
+  async leave(requests: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
+    for (const { id, tombstoneMs } of requests) if (tombstoneMs > 0) this.#tombstones.bury(id, tombstoneMs)
+    await this.#online.soon('leave')
+    return await Promise.all(
+      requests.map((request) => this.#leave(request).catch((error: unknown) => failure(error, 'release'))),
+    )
+  }
+
+  async view(name: string): Promise<LineView[]> {
+    await this.#online.soon('look')
+    const line: LineKey = { kind: 'mutex', name }
+    const node = await this.#read(this.#path(line))
+    if (node === undefined) return []
+    const holder = decodeHolder(node.data) ?? foreignHolder(name, node.data)
+    const ticket = { id: idOf(node.data), order: node.stat.czxid, weight: 1, capacity: 1, holder, left: false }
+    return [{ line, tickets: [ticket] }]
+  }
+
+  async *names(prefix: string): AsyncIterable<string> {
+    await this.#online.soon('look')
+    for (const segment of await answered<string[]>((reply) =>
+      this.#client.getChildren(this.#folder, undefined, reply),
+    )) {
+      const name = decodeSegment(segment)
+      if (name?.startsWith(prefix)) yield name
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#events = undefined
+    await this.#client.session.close()
+    this.#online.close()
+  }
+
+  async #join(request: JoinRequest, calledAt: number): Promise<Standing> {
+    if (this.#tombstones.has(request.id)) return { state: 'gone' }
+    const racer = this.#racers.get(request.id) ?? { request, path: this.#path(request.line) }
+    this.#racers.set(request.id, racer)
+    if (request.takeover) await this.#takeOver(racer).catch(() => undefined)
+    const standing = await this.#run(racer, calledAt)
+    if (standing.state !== 'waiting' || request.wait) return standing
+    this.#racers.delete(request.id)
+    return { state: 'refused' }
+  }
+
+  /** One try: the node is created, or found to be ours already, or watched. */
+  async #run(racer: Racer, calledAt: number): Promise<Standing> {
+    const { session } = this.#client
+    try {
+      if (racer.order === undefined) await this.#create(racer)
+    } catch (error) {
+      return { state: 'failed', error: failure(error, 'take the lock') }
+    }
+    const ttlMs = Math.max(0, session.provenUntil - calledAt)
+    if (racer.order !== undefined) return { state: 'granted', order: racer.order, ttlMs }
+    if (!this.#racers.has(racer.request.id)) return { state: 'gone' }
+    return { state: 'waiting', ahead: 1, ttlMs, lookAgainMs: session.timeoutMs }
+  }
+
+  async #create(racer: Racer): Promise<void> {
+    const { id } = racer.request
+    const data = Buffer.from(JSON.stringify({ ...(JSON.parse(encodeHolder(racer.request).toString()) as object), id }))
+    const made = new Promise<Created | undefined>((resolve, reject) => {
+      this.#client.create(racer.path, data, this.#parts.acl, MODE.ephemeral, (error, created) => {
+        if (error === undefined || error.code === CODE.nodeExists) resolve(created)
+        else reject(error)
+      })
+    })
+    // Sent together with the creation: who holds it, and a watch for the day it goes.
+    const [created, node] = await Promise.all([made, this.#read(racer.path, racer)])
+    if (created !== undefined) racer.order = created.stat.czxid
+    else if (node === undefined) return await this.#create(racer)
+    // An earlier creation whose answer was lost. What an ended session left behind is not ours.
+    else if (idOf(node.data) === id && node.stat.ephemeralOwner === this.#client.session.id)
+      racer.order = node.stat.czxid
+  }
+
+  #read(path: string, racer?: Racer): Promise<Data | undefined> {
+    const watch = racer !== undefined && !this.#watched.has(path)
+    if (watch) this.#watched.add(path)
+    const watcher = watch ? ({ type }: { type: number }) => this.#went(path, type) : undefined
+    const ask = (reply: Reply<Data>): void =>
+      this.#client.getData(path, watcher, (error, value) => {
+        if (error !== undefined && watch) this.#watched.delete(path)
+        reply(error, value)
+      })
+    return found<Data>(ask)
+  }
+
+  /** The node went: if it was ours it was taken from us; else the first of this process that waits runs for it. */
+  #went(path: string, type: number): void {
+    this.#watched.delete(path)
+    const here = [...this.#racers.values()].filter((racer) => racer.path === path)
+    const holder = here.find(({ order }) => order !== undefined)
+    if (holder !== undefined && type === EVENT.deleted) {
+      this.#racers.delete(holder.request.id)
+      this.#events?.lost([holder.request.id])
+    }
+    const next = here.find(({ order }) => order === undefined)
+    if (next === undefined) return
+    void this.#run(next, performance.now()).then((standing) => {
+      if (standing.state === 'granted') this.#events?.granted(next.request.id, standing.order)
+    })
+  }
+
+  /** A node of that name may be another's by now: only one that is known to be this ticket's is deleted. */
+  async #leave({ line, id, handle }: LeaveRequest): Promise<boolean> {
+    const racer = this.#racers.get(id)
+    if (handle !== undefined && racer === undefined) return false
+    this.#racers.delete(id)
+    const path = this.#path(line)
+    const node = await this.#read(path)
+    // It only ran for it: to give up is to run no more.
+    if (racer !== undefined && racer.order === undefined && (node === undefined || idOf(node.data) !== id)) return true
+    if (node === undefined || idOf(node.data) !== id) return false
+    if (handle !== undefined && node.stat.ephemeralOwner !== this.#client.session.id) return false
+    const gone = await found<true>((reply) => this.#client.delete(path, reply))
+    return gone === true
+  }
+
+  async #takeOver({ request, path }: Racer): Promise<void> {
+    const node = await this.#read(path)
+    const holder = node === undefined ? undefined : decodeHolder(node.data)
+    if (holder?.owner !== request.holder.owner || holder.client === request.holder.client) return
+    await found<true>((reply) => this.#client.delete(path, reply))
+  }
+
+  #connected(fresh: boolean): void {
+    this.#online.connected()
+    if (!fresh) for (const racer of this.#racers.values()) if (racer.order === undefined) this.#went(racer.path, 0)
+  }
+
+  #expired(): void {
+    const ids = [...this.#racers.keys()]
+    this.#racers.clear()
+    this.#watched.clear()
+    if (ids.length > 0) this.#events?.lost(ids)
+  }
+
+  #path({ name }: LineKey): string {
+    return `${this.#folder}/${encodeSegment(name)}`
+  }
+}
+
+function idOf(data: Buffer): string {
+  try {
+    return String((JSON.parse(data.toString('utf8')) as { id?: unknown }).id ?? '')
+  } catch {
+    return ''
+  }
+}
