@@ -15,13 +15,14 @@ export interface Watched<T> {
 export class ZooKeeper {
   readonly #client: ZooKeeperClient
   readonly #waiting = new Set<() => void>()
+  readonly #watching = new Set<(error: Error) => void>()
 
   private constructor(url: string, sessionMs: number) {
     const { hostname, port } = new URL(url)
     this.#client = new ZooKeeperClient(
       { hosts: [{ host: hostname, port: Number(port) }], timeoutMs: sessionMs, tickMs: 100 },
-      // The posts do not listen to the state of the connection.
-      { connected: () => this.#goOn(), disconnected: ignore, expired: ignore },
+      // The posts do not listen to the state of the connection; only what is under way fails.
+      { connected: () => this.#goOn(), disconnected: ignore, expired: () => this.#failWatches() },
     )
   }
 
@@ -55,7 +56,7 @@ export class ZooKeeper {
 
   async watchChildren(path: string): Promise<Watched<string[]>> {
     const client = await this.#connection()
-    const watch = watcher()
+    const watch = this.#watcher()
     const value = await answered<string[]>((reply) => client.getChildren(path, watch.fire, reply))
     return { value, changed: watch.changed }
   }
@@ -63,7 +64,7 @@ export class ZooKeeper {
   /** Whether the node is there. */
   async watchNode(path: string): Promise<Watched<boolean>> {
     const client = await this.#connection()
-    const watch = watcher()
+    const watch = this.#watcher()
     const stat = await found((reply) => client.exists(path, watch.fire, reply))
     return { value: stat !== undefined, changed: watch.changed }
   }
@@ -84,6 +85,24 @@ export class ZooKeeper {
     const connected = new Promise<void>((resolve) => this.#waiting.add(resolve))
     if (!(await inTime(connected, RECONNECTS_WITHIN_MS))) throw new Error('ZooKeeper cannot be reached')
     return this.#client
+  }
+
+  #watcher(): { fire: () => void; changed: (withinMs: number) => Promise<boolean> } {
+    let fire: () => void = ignore
+    let fail: (error: Error) => void = ignore
+    const fired = new Promise<void>((resolve, reject) => {
+      fire = resolve
+      fail = reject
+    })
+    this.#watching.add(fail)
+    // A watch that nobody waits for any more may fail unheard.
+    void fired.finally(() => this.#watching.delete(fail)).catch(ignore)
+    return { fire, changed: async (withinMs) => await inTime(fired, withinMs) }
+  }
+
+  /** Watches end with the session, and whoever waits is told. */
+  #failWatches(): void {
+    for (const fail of this.#watching) fail(new Error('the session has expired'))
   }
 
   #goOn(): void {
@@ -108,18 +127,14 @@ export function nodeName(lock: string): string {
   return encodeURIComponent(lock)
 }
 
-function watcher(): { fire: () => void; changed: (withinMs: number) => Promise<boolean> } {
-  let fire: () => void = ignore
-  const fired = new Promise<void>((resolve) => (fire = resolve))
-  return { fire, changed: async (withinMs) => await inTime(fired, withinMs) }
-}
-
 async function inTime(promise: Promise<void>, withinMs: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<boolean>((resolve) => (timer = setTimeout(resolve, Math.max(0, withinMs), false)))
-  const result = await Promise.race([promise.then(() => true), late])
-  clearTimeout(timer)
-  return result
+  try {
+    return await Promise.race([promise.then(() => true), late])
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 function ignore(): void {

@@ -1,4 +1,4 @@
-import { Etcd3, type Watcher } from 'etcd3'
+import { Etcd3, type Lease, type Watcher } from 'etcd3'
 import type { Recipe } from '../recipe.js'
 
 const recipe: Recipe = {
@@ -10,16 +10,14 @@ const recipe: Recipe = {
   offers: { ttl: true, blocking: true, reentrant: false },
   async open(env) {
     const etcd = new Etcd3({ hosts: env.urls.map((url) => url.replace('etcd:', 'http:')) })
-    // The session: the client library keeps it alive, and says when it is over.
-    const lease = etcd.lease(Math.ceil(env.ttlMs / 1_000))
-    let lost = false
-    lease.on('lost', () => (lost = true))
-    const id = await lease.grant()
+    let session = await newSession(etcd, env.ttlMs)
 
     async function acquire(name: string, waitMs: number) {
       const until = performance.now() + waitMs
-      const key = `lab/${name}/${id}`
-      const own = await createRevision(etcd, key, id, env.owner)
+      if (session.lost) session = await newSession(etcd, env.ttlMs)
+      const held = session
+      const key = `lab/${name}/${held.id}`
+      const own = await createRevision(etcd, key, held.id, env.owner)
       const release = async () => Number((await etcd.delete().key(key)).deleted) > 0
       await env.step('has a key')
       for (;;) {
@@ -29,7 +27,10 @@ const recipe: Recipe = {
           .maxCreateRevision(own - 1)
         const { kvs, header } = await before.sort('Create', 'Descend').limit(1).exec()
         const last = kvs[0]?.key.toString()
-        if (last === undefined) return { believes: () => !lost, release }
+        if (last === undefined) {
+          if ((await etcd.get(key).exec()).kvs.length === 0) throw new Error('the session is over')
+          return { believes: () => !held.lost, release }
+        }
         const leftMs = until - performance.now()
         if (waitMs === 0 || !(await isDeleted(etcd, last, Number(header.revision) + 1, leftMs))) {
           await release()
@@ -43,13 +44,27 @@ const recipe: Recipe = {
       acquire,
       async close() {
         try {
-          await lease.revoke()
+          await session.lease.revoke()
         } finally {
           etcd.close()
         }
       },
     }
   },
+}
+
+interface Session {
+  readonly lease: Lease
+  readonly id: string
+  lost: boolean
+}
+
+/** A lease that the client library keeps alive; it says when it is over. */
+async function newSession(etcd: Etcd3, ttlMs: number): Promise<Session> {
+  const lease = etcd.lease(Math.ceil(ttlMs / 1_000))
+  const session = { lease, id: await lease.grant(), lost: false }
+  lease.on('lost', () => (session.lost = true))
+  return session
 }
 
 /** Makes the key unless it is there (the answer to an earlier try was lost), and says when it was made. */

@@ -22,11 +22,12 @@ const recipe: Recipe = {
       await env.step('has a number')
       for (;;) {
         const numbers = (await zookeeper.children(ROOT)).filter((child) => child.startsWith(prefix)).toSorted()
-        const predecessor = numbers.findLast((number) => number < own)
-        if (predecessor === undefined) {
+        const index = numbers.indexOf(own)
+        if (index === -1) throw new Error('the own node is gone')
+        if (index === 0) {
           return { believes: () => true, release: async () => await zookeeper.delete(`${ROOT}/${own}`) }
         }
-        const node = waitMs === 0 ? undefined : await zookeeper.watchNode(`${ROOT}/${predecessor}`)
+        const node = waitMs === 0 ? undefined : await zookeeper.watchNode(`${ROOT}/${numbers[index - 1]}`)
         if (node?.value === false) continue
         if (node === undefined || !(await node.changed(until - performance.now()))) {
           await zookeeper.delete(`${ROOT}/${own}`)

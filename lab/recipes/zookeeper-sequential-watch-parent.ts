@@ -23,7 +23,9 @@ const recipe: Recipe = {
       for (;;) {
         const children = await zookeeper.watchChildren(ROOT)
         const numbers = children.value.filter((child) => child.startsWith(prefix)).toSorted()
-        if (numbers[0] === own) {
+        const index = numbers.indexOf(own)
+        if (index === -1) throw new Error('the own node is gone')
+        if (index === 0) {
           return { believes: () => true, release: async () => await zookeeper.delete(`${ROOT}/${own}`) }
         }
         if (waitMs === 0 || !(await children.changed(until - performance.now()))) {
