@@ -33,12 +33,15 @@ export interface RunOptions {
 /** Plays every recipe in every situation. */
 export async function runMatrix({ recipes, situations, seed, jobs, onCell, onTrouble }: RunOptions): Promise<Cell[]> {
   const cells: Cell[] = []
-  const queue = [...recipes]
+  // With fewer recipes than jobs, the jobs share a recipe's situations, each with servers of its own.
+  const shares = recipes.length < jobs ? jobs : 1
+  const queue = recipes.flatMap((recipe) => dealt(situations, shares).map((share) => ({ recipe, share })))
   const work = async (): Promise<void> => {
     const theatre = new Theatre()
     try {
-      for (let recipe = queue.shift(); recipe !== undefined; recipe = queue.shift()) {
-        for (const situation of situations) {
+      for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
+        const { recipe, share } = next
+        for (const situation of share) {
           const cell = await theatre.play(recipe, situation, seedFor(seed, recipe.name, situation.name), onTrouble)
           if (cell === undefined) continue
           cells.push(cell)
@@ -49,8 +52,14 @@ export async function runMatrix({ recipes, situations, seed, jobs, onCell, onTro
       await theatre.close()
     }
   }
-  await Promise.all(Array.from({ length: Math.min(jobs, recipes.length) }, work))
+  await Promise.all(Array.from({ length: Math.min(jobs, queue.length) }, work))
   return cells
+}
+
+/** As cards are dealt: one to each in turn. */
+function dealt<T>(items: readonly T[], players: number): T[][] {
+  const hands = Array.from({ length: players }, (_, player) => items.filter((_item, at) => at % players === player))
+  return hands.filter((hand) => hand.length > 0)
 }
 
 /** What one job needs: a register, contenders, and the store that it used last. */
