@@ -25,7 +25,7 @@ export async function lab(args: readonly string[]): Promise<number> {
   const seed = wholeNumber('seed', values.seed ?? '1')
   const jobs = Math.max(1, wholeNumber('jobs', values.jobs ?? '2'))
   const out = values.out ?? 'lab-out'
-  const terminal = new Terminal(recipes.length, situations.length)
+  const terminal = new Terminal(recipes.length, situations.length, seed)
   terminal.line(`${recipes.length} recipes × ${situations.length} situations, seed ${seed}`)
   const start = performance.now()
   const troubles: Error[] = []
@@ -53,7 +53,9 @@ export async function lab(args: readonly string[]): Promise<number> {
   const odd = ordered.filter((cell) => !isExpected(cell))
   const unplayed = troubles.length === 0 ? '' : `, ${troubles.length} could not be played`
   const state = `${odd.length === 0 ? 'all as expected' : `${odd.length} not as expected`}${unplayed}`
-  terminal.line(`\n${ordered.length} cells in ${seconds.toFixed(0)} s, ${state}. The report: ${file}`)
+  terminal.line(
+    `\n${ordered.length} ${ordered.length === 1 ? 'cell' : 'cells'} in ${seconds.toFixed(0)} s, ${state}. The report: ${file}`,
+  )
   return odd.length + troubles.length === 0 ? 0 : 1
 }
 

@@ -12,11 +12,13 @@ export class Terminal {
   readonly #colour: boolean = process.stdout.isTTY && (process.env['NO_COLOR'] ?? '') === ''
   readonly #total: number
   readonly #each: number
+  readonly #seed: number
   readonly #left = new Map<string, number>()
   #done = 0
 
   /** For so many recipes, in so many situations each. */
-  constructor(recipes: number, situations: number) {
+  constructor(recipes: number, situations: number, seed: number) {
+    this.#seed = seed
     this.#total = recipes * situations
     this.#each = situations
   }
@@ -28,10 +30,10 @@ export class Terminal {
   /** One more cell is done. What nobody expected is said at once. */
   cell(cell: Cell): void {
     this.#done += 1
-    const { recipe, situation, verdict, evidence } = cell
+    const { recipe, situation, verdict } = cell
     if (!isExpected(cell)) {
-      const seed = this.dim(`(seed ${evidence.seed})`)
-      this.line(`${this.paint(verdict.word)} unexpectedly: ${recipe.name} × ${situation.name}: ${verdict.why} ${seed}`)
+      const again = `holdfast lab ${recipe.name} --situation ${situation.name} --seed ${this.#seed}`
+      this.line(`${this.paint(verdict.word)}, unexpectedly: ${verdict.why} ${this.dim(`(again: ${again})`)}`)
     }
     const left = (this.#left.get(recipe.name) ?? this.#each) - 1
     this.#left.set(recipe.name, left)

@@ -143,7 +143,7 @@ async function requestsPerHandOff(url: string, waiters: number): Promise<number>
       )
   }
   for (;;) {
-    const [view] = await client.view(name)
+    const [view] = await client.view(name).catch(() => [])
     if (view?.tickets.length === waiters + HAND_OFFS + 1) break
     await new Promise((resolve) => setTimeout(resolve, 250))
   }

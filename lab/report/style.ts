@@ -71,6 +71,6 @@ dt { font-weight: 600; } dd { margin: 0; color: var(--soft); max-width: 90ch; }
 .timeline .fault line { stroke: var(--unsafe); } .timeline .fault .dot { fill: var(--unsafe); } .timeline .fault text { fill: var(--unsafe); }
 ${Array.from({ length: 8 }, (_, index) => `.timeline .o${index} { fill: var(--o${index}); }`).join('\n')}
 .key { display: flex; flex-wrap: wrap; gap: 4px 20px; font-size: 12.5px; color: var(--soft); margin: 4px 0 0; padding: 0; list-style: none; }
-@media (max-width: 700px) { main { padding: 24px 14px 60px; } dl { grid-template-columns: 1fr; } .sheet > div { padding: 20px 16px; } }
+@media (max-width: 700px) { tbody th { min-width: 150px; font-size: 12.5px; } main { padding: 24px 14px 60px; } dl { grid-template-columns: 1fr; } .sheet > div { padding: 20px 16px; } }
 @media print { .sheet, .sheet:target { display: block; position: static; padding: 0; background: none; break-inside: avoid; } .sheet nav { display: none; } }
 `

@@ -37,7 +37,7 @@ async function loseReply(stage: Stage, a: Actor, b: Actor, nth: number): Promise
   const { hold: held } = await asking
   await held?.work()
   await held?.release()
-  const hold = await b.mustBeServed(lock, `${a.owner} does not hold it`)
+  const hold = await b.mustBeServed(lock, `${a.owner} does not think that it holds it`)
   await hold?.work(stage.spellMs)
   await hold?.release()
   return hold !== undefined

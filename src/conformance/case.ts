@@ -39,6 +39,8 @@ export interface Context {
   readonly connect: (options?: HoldfastOptions) => Promise<Holdfast>
   /** A new backend, opened, for talking to the port itself. */
   readonly port: () => Promise<Port>
+  /** Waits until so many tickets stand in the mutex of that name, as this client sees it. */
+  readonly stand: (locks: Holdfast, name: string, count: number) => Promise<void>
   /** A child process with a client of its own. */
   readonly taker: () => Promise<Taker>
 }

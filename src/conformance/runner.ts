@@ -8,6 +8,9 @@ import { openPort } from './port.js'
 import { startTaker, type Taker } from './takers.js'
 import { eventually } from './wait.js'
 
+/** Long enough for a waiter that nobody can see to have asked. */
+const UNSEEN_MS = 300
+
 /** Whether a case applies to a store with these guarantees. */
 export function applies(one: Case, guarantees: Guarantees, subject: Subject): boolean {
   if (one.processes === true && (guarantees.scope === 'process' || (subject.url ?? subject.module) === undefined))
@@ -42,6 +45,14 @@ export async function runCase(one: Case, subject: Subject): Promise<void> {
       const port = await openPort(await subject.makeBackend(), idPrefix)
       closers.push(() => port.backend.close())
       return port
+    },
+    stand: async (locks, name, count) => {
+      // A quorum keeps no line: who waits there asks again and again, and stands nowhere between.
+      if (guarantees.order === 'none' && guarantees.wake === 'poll') {
+        await new Promise((resolve) => setTimeout(resolve, UNSEEN_MS))
+        return
+      }
+      await eventually(`${count} stand in line`, async () => (await locks.view(name))[0]?.tickets.length === count)
     },
     taker: async (): Promise<Taker> => {
       const taker = await startTaker(subject)

@@ -1,14 +1,21 @@
 import type { Desk } from './desk.js'
 import { BackendError, ClosedError, LockTimeoutError } from './errors.js'
 import { publish } from './events.js'
+import { Hold } from './hold.js'
 import { patienceMs } from './keeper.js'
-import { Place, type Waiter, type Wish } from './place.js'
+import type { Place, Waiter, Wish } from './place.js'
 
 /** A try that never waits still asks again when the connection broke under it, but not for long. */
 const TRIES_WITHOUT_WAITING = 3
 
-/** How an attempt ends: with a place that is held, or with nothing because the answer was no. */
-type Outcome = Place | undefined
+/** How an attempt ends: with a hold, or with nothing because the answer was no. */
+type Outcome = Hold | undefined
+
+/** What an attempt needs of its client. */
+interface Taker {
+  readonly desk: Desk
+  newPlace(wish: Wish): Place
+}
 
 /**
  * One acquire from the first join to yes, no or an error. Every path ends in exactly one of the
@@ -16,8 +23,8 @@ type Outcome = Place | undefined
  */
 export class Attempt implements Waiter {
   readonly #desk: Desk
+  readonly #taker: Taker
   readonly #wish: Wish
-  readonly #makePlace: () => Place
   readonly #wait: boolean
   readonly #startedAt: number
   #place: Place
@@ -26,39 +33,44 @@ export class Attempt implements Waiter {
   /** The last thing heard of the store was a failure: a timeout now means unknown, not no. */
   #lastError: unknown
   #done = false
-  #resolve!: (place: Outcome) => void
-  #reject!: (error: unknown) => void
-  readonly #cleanups: (() => void)[] = []
+  readonly #resolve: (outcome: Outcome) => void
+  readonly #reject: (error: unknown) => void
+  #cleanups: (() => void)[] | undefined
 
-  private constructor(desk: Desk, wish: Wish, wait: boolean, makePlace: () => Place) {
-    this.#desk = desk
+  private constructor(
+    taker: Taker,
+    wish: Wish,
+    wait: boolean,
+    resolve: (outcome: Outcome) => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.#taker = taker
+    this.#desk = taker.desk
     this.#wish = wish
     this.#wait = wait
-    this.#makePlace = makePlace
-    this.#startedAt = desk.clock.now()
-    this.#place = makePlace()
+    this.#resolve = resolve
+    this.#reject = reject
+    this.#place = taker.newPlace(wish)
+    this.#startedAt = this.#place.lastAnswerAt
   }
 
   /** Stands in line until granted, refused, timed out, aborted, closed or failed. */
-  static run(desk: Desk, wish: Wish, wait: boolean, makePlace: () => Place): Promise<Outcome> {
-    const attempt = new Attempt(desk, wish, wait, makePlace)
-    return new Promise((resolve, reject) => {
-      attempt.#resolve = resolve
-      attempt.#reject = reject
-      attempt.#start()
-    })
+  static run(taker: Taker, wish: Wish, wait: boolean): Promise<Outcome> {
+    return new Promise((resolve, reject) => new Attempt(taker, wish, wait, resolve, reject).#start())
   }
 
   granted(place: Place): void {
     if (this.#done) return
     place.waiter = undefined
     publish('acquire', () => ({ ...this.#desk.describe(place), ms: this.#desk.clock.now() - this.#startedAt }))
-    this.#finish(() => this.#resolve(place))
+    this.#finish()
+    this.#resolve(new Hold(this.#desk, place))
   }
 
   refused(): void {
     if (this.#done) return
-    this.#finish(() => this.#resolve(undefined))
+    this.#finish()
+    this.#resolve(undefined)
   }
 
   // Lapsed while this process was stalled, evicted, or answered too late: the place in line is lost, the wish is not.
@@ -73,10 +85,11 @@ export class Attempt implements Waiter {
           retryable: true,
         },
       )
-      return this.#finish(() => this.#reject(error))
+      this.#finish()
+      return this.#reject(error)
     }
     this.#again(this.#restarts, () => {
-      this.#place = this.#makePlace()
+      this.#place = this.#taker.newPlace(this.#wish)
       this.#join()
     })
   }
@@ -95,19 +108,19 @@ export class Attempt implements Waiter {
     if (place.state === 'joining') this.#again(this.#failures, () => this.#join())
   }
 
+  /** The client is being closed: nobody is left waiting. */
+  end(): void {
+    this.#giveUp(new ClosedError(`The client was closed while it waited for '${this.#wish.line.name}'.`))
+  }
+
   #start(): void {
     const { signal, waitMs } = this.#wish.options
     this.#desk.alive.begin()
-    if (signal !== undefined) {
-      this.#cleanups.push(this.#desk.aborts.on(signal, () => this.#giveUp(signal.reason)))
-    }
+    if (signal !== undefined) this.#later(this.#desk.aborts.on(signal, () => this.#giveUp(signal.reason)))
     if (this.#wait && waitMs !== Number.POSITIVE_INFINITY) {
-      this.#cleanups.push(this.#desk.at(this.#startedAt + waitMs, () => this.#timeOut(waitMs)))
+      this.#later(this.#desk.at(this.#startedAt + waitMs, () => this.#timeOut(waitMs)))
     }
-    const close = (): void =>
-      this.#giveUp(new ClosedError(`The client was closed while it waited for '${this.#wish.line.name}'.`))
-    this.#desk.pending.add(close)
-    this.#cleanups.push(() => void this.#desk.pending.delete(close))
+    this.#desk.pending.add(this)
     this.#join()
   }
 
@@ -120,7 +133,7 @@ export class Attempt implements Waiter {
     const cancel = this.#desk.at(this.#desk.clock.now() + this.#desk.retryMs(tries), () => {
       if (!this.#done) fn()
     })
-    this.#cleanups.push(cancel)
+    this.#later(cancel)
   }
 
   #timeOut(waitMs: number): void {
@@ -147,14 +160,20 @@ export class Attempt implements Waiter {
       this.#desk.keeper.forget(place)
       place.state = 'left'
     }
-    this.#finish(() => this.#reject(error))
+    this.#finish()
+    this.#reject(error)
     if (stood) this.#desk.leaveInBackground(place)
   }
 
-  #finish(settle: () => void): void {
+  #later(cleanup: () => void): void {
+    this.#cleanups ??= []
+    this.#cleanups.push(cleanup)
+  }
+
+  #finish(): void {
     this.#done = true
-    for (const cleanup of this.#cleanups) cleanup()
+    this.#desk.pending.delete(this)
+    for (const cleanup of this.#cleanups ?? []) cleanup()
     this.#desk.alive.end()
-    settle()
   }
 }

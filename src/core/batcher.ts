@@ -27,11 +27,16 @@ const MOST_UNDER_WAY = 8
 /** A microtask by way of a settled promise costs a fraction of `queueMicrotask`. */
 const SETTLED = Promise.resolve()
 
-/** Items that must travel in one call, and what is to become of their answers. */
+/** Who is told what became of an item: the hot path needs no promise of its own. */
+export interface Receiver<Out> {
+  answered(result: Out, sentAt: number): void
+  failed(error: unknown): void
+}
+
+/** Items that must travel in one call, and who is told of each. */
 interface Parcel<In, Out> {
   readonly items: readonly In[]
-  readonly resolve: (answers: Answer<Out>[]) => void
-  readonly reject: (error: unknown) => void
+  readonly receivers: readonly Receiver<Out>[]
 }
 
 interface Call<In, Out> {
@@ -55,17 +60,30 @@ export class Batcher<In, Out> {
     this.#options = options
   }
 
-  async push(item: In): Promise<Answer<Out>> {
-    const [answer] = await this.pushTogether([item])
-    return answer!
+  /** Sends an item with the next call; the receiver is told. */
+  send(item: In, receiver: Receiver<Out>): void {
+    this.#queue.push({ items: [item], receivers: [receiver] })
+    this.#flushSoon()
+  }
+
+  push(item: In): Promise<Answer<Out>> {
+    return new Promise((resolve, reject) => {
+      this.send(item, { answered: (result, sentAt) => resolve({ result, sentAt }), failed: reject })
+    })
   }
 
   /** Items that are sent in one call, whatever else the call carries. */
   pushTogether(items: readonly In[]): Promise<Answer<Out>[]> {
-    return new Promise((resolve, reject) => {
-      this.#queue.push({ items, resolve, reject })
-      this.#flushSoon()
-    })
+    const receivers: Receiver<Out>[] = []
+    const answers = items.map(
+      () =>
+        new Promise<Answer<Out>>((resolve, reject) => {
+          receivers.push({ answered: (result, sentAt) => resolve({ result, sentAt }), failed: reject })
+        }),
+    )
+    this.#queue.push({ items, receivers })
+    this.#flushSoon()
+    return Promise.all(answers)
   }
 
   /** Stops watching the calls under way; they settle when the store lets them. */
@@ -123,8 +141,8 @@ export class Batcher<In, Out> {
   #answered(call: Call<In, Out>, results: readonly Out[]): void {
     if (!this.#finish(call)) return
     let next = 0
-    for (const parcel of call.parcels) {
-      parcel.resolve(parcel.items.map(() => ({ result: results[next++]!, sentAt: call.sentAt })))
+    for (const { receivers } of call.parcels) {
+      for (const receiver of receivers) receiver.answered(results[next++]!, call.sentAt)
     }
   }
 
@@ -139,7 +157,7 @@ export class Batcher<In, Out> {
       this.#send(call.parcels.slice(half), now)
       return
     }
-    for (const parcel of call.parcels) parcel.reject(error)
+    fail(call.parcels, error)
   }
 
   /** True when this call's answer still matters. */
@@ -169,10 +187,14 @@ export class Batcher<In, Out> {
       const error = new BackendError(`${this.#options.describe} did not answer within ${this.#options.timeoutMs} ms.`, {
         retryable: true,
       })
-      for (const parcel of call.parcels) parcel.reject(error)
+      fail(call.parcels, error)
     }
     this.#flush()
     const [oldest] = this.#underWay
     if (oldest !== undefined) this.#patrolAt(oldest.sentAt + this.#options.timeoutMs, now)
   }
+}
+
+function fail<In, Out>(parcels: readonly Parcel<In, Out>[], error: unknown): void {
+  for (const { receivers } of parcels) for (const receiver of receivers) receiver.failed(error)
 }

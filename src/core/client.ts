@@ -59,15 +59,16 @@ export class Client {
   }
 
   /** Takes a ticket; undefined when refused. */
-  async take(wish: Wish, wait: boolean): Promise<Hold | undefined> {
-    if (!this.#opened) {
-      await this.ready()
-      // What the store promises may only be known once it is open.
-      this.check(wish.options)
-    }
+  take(wish: Wish, wait: boolean): Promise<Hold | undefined> {
+    return this.#opened ? Attempt.run(this, wish, wait) : this.#openAndTake(wish, wait)
+  }
+
+  async #openAndTake(wish: Wish, wait: boolean): Promise<Hold | undefined> {
+    await this.ready()
+    // What the store promises may only be known once it is open; and the signal may have aborted meanwhile.
+    this.check(wish.options)
     wish.options.signal?.throwIfAborted()
-    const place = await Attempt.run(this.desk, wish, wait, () => this.newPlace(wish))
-    return place === undefined ? undefined : new Hold(this.desk, place)
+    return await Attempt.run(this, wish, wait)
   }
 
   /** Goes on with a ticket that another process let go of, under a new secret handle. */
@@ -146,7 +147,7 @@ export class Client {
     desk.alive.begin()
     desk.closing = true
     desk.closingUntil = desk.clock.now() + desk.callTimeoutMs
-    for (const end of [...desk.pending]) end()
+    for (const attempt of [...desk.pending]) attempt.end()
     for (const place of [...desk.places.values()]) {
       if (place.state !== 'held') continue
       desk.keeper.lose(

@@ -30,8 +30,8 @@ export class Desk {
   readonly callTimeoutMs: number
   /** Releases under way in the background; `close` waits for them. */
   readonly farewells: Set<Promise<unknown>> = new Set()
-  /** Ends the acquires that are still pending. */
-  readonly pending: Set<() => void> = new Set()
+  /** The acquires that are still pending. */
+  readonly pending: Set<{ end(): void }> = new Set()
   closing = false
   /** Once closing, nothing is tried for longer than this. */
   closingUntil: number = Number.POSITIVE_INFINITY

@@ -36,20 +36,23 @@ export class Keeper {
     // Until answered: a copy of it may arrive at any time.
     place.unanswered = true
     place.lastJoinAt = pushedAt
-    desk.lanes.join.push(place.joinRequest(wait)).then(
-      ({ result, sentAt }) => this.joined(place, result, sentAt),
-      (error: unknown) => this.#joinFailed(place, error),
-    )
+    desk.lanes.join.send(place.joinRequest(wait), place)
   }
 
   /** Takes in the answer to a join. */
   joined(place: Place, standing: Standing, sentAt: number): void {
-    if (standing.state === 'failed') return this.#joinFailed(place, standing.error)
+    if (standing.state === 'failed') return this.joinFailed(place, standing.error)
     // With an earlier attempt unanswered, a copy of that one may still be under way.
     if (place.failedJoins === 0) place.unanswered = false
     this.#heard(place)
     if (place.state !== 'joining') return this.#joinedLate(place, standing, sentAt)
     this.#take(place, standing, sentAt)
+  }
+
+  /** The join was not answered: neither yes nor no. */
+  joinFailed(place: Place, error: unknown): void {
+    place.failedJoins += 1
+    if (place.state === 'joining') place.waiter?.failed(place, error)
   }
 
   /**
@@ -168,8 +171,7 @@ export class Keeper {
     publish('lost', () => ({ ...this.#desk.describe(place), error: place.lostBecause }))
     // A session may live on where the hold's own time is over (maxHold, renew: false, a long outage): what it keeps must go.
     if (this.#desk.backend.guarantees.lease === 'session') this.#desk.leaveInBackground(place)
-    for (const tell of [...place.onLost]) tell(place.lostBecause)
-    place.onLost.clear()
+    place.tellLost()
   }
 
   forget(place: Place): void {
@@ -204,11 +206,6 @@ export class Keeper {
 
   #heard(place: Place): void {
     place.lastAnswerAt = this.#desk.clock.now()
-  }
-
-  #joinFailed(place: Place, error: unknown): void {
-    place.failedJoins += 1
-    if (place.state === 'joining') place.waiter?.failed(place, error)
   }
 
   // The push came first, or the caller gave up meanwhile (then the leave with its tombstone is on its way).

@@ -150,9 +150,7 @@ export class Lease implements AsyncDisposable {
   }
 
   #listen(tell: (reason: unknown) => void): void {
-    const { onLost } = this.#hold.place
-    onLost.add(tell)
-    this.#stopListening = () => void onLost.delete(tell)
+    this.#stopListening = this.#hold.place.whenLost(tell)
   }
 
   #assertNotOver(): void {

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Sleeper } from './alarm.js'
-import type { Holder, JoinRequest, LeaveRequest, RenewRequest } from './backend.js'
+import type { Holder, JoinRequest, LeaveRequest, RenewRequest, Standing } from './backend.js'
+import type { Receiver } from './batcher.js'
 import type { LineKey } from './line.js'
 import type { Resolved } from './options.js'
 
@@ -27,6 +28,13 @@ export interface Waiter {
   failed(place: Place, error: unknown): void
 }
 
+/** What the keeper is told of a place: that it is time to look, and what became of its join. */
+interface PlaceKeeper {
+  wake(place: Place, now: number): void
+  joined(place: Place, standing: Standing, sentAt: number): void
+  joinFailed(place: Place, error: unknown): void
+}
+
 /** A call to the store that was sent so long ago cannot arrive any more: no socket is kept that long without an answer. */
 const CALL_LIFE_MS = 60_000
 /** A waiting ticket lives this long without a renewal, so that a dead waiter delays nobody for long. */
@@ -38,7 +46,7 @@ export function driftMs(ttlMs: number): number {
 }
 
 /** The client's side of one ticket: what was asked, where it stands, and until when that is believed. */
-export class Place implements Sleeper {
+export class Place implements Sleeper, Receiver<Standing> {
   readonly id: string
   readonly wish: Wish
   readonly holder: Holder
@@ -50,8 +58,7 @@ export class Place implements Sleeper {
   /** The hold's ttl: the wish's own until `renew(ttl)` changes it. */
   ttlMs: number
   waiter: Waiter | undefined
-  /** Called once, when the hold is lost. */
-  readonly onLost: Set<(reason: unknown) => void> = new Set()
+  #onLost: Set<(reason: unknown) => void> | undefined
 
   /** When the call that last set the lease on the store was sent, and the lease it set. */
   leaseSentAt: number
@@ -72,7 +79,7 @@ export class Place implements Sleeper {
   renewAt: number = Number.POSITIVE_INFINITY
   renewing = false
   failures = 0
-  keeper: { wake(place: Place, now: number): void } | undefined
+  keeper: PlaceKeeper | undefined
   wakeAt = 0
   place = -1
 
@@ -90,6 +97,26 @@ export class Place implements Sleeper {
 
   wake(now: number): void {
     this.keeper?.wake(this, now)
+  }
+
+  answered(standing: Standing, sentAt: number): void {
+    this.keeper?.joined(this, standing, sentAt)
+  }
+
+  failed(error: unknown): void {
+    this.keeper?.joinFailed(this, error)
+  }
+
+  /** Calls back once, when the hold is lost; the returned function takes it back. */
+  whenLost(tell: (reason: unknown) => void): () => void {
+    this.#onLost ??= new Set()
+    this.#onLost.add(tell)
+    return () => void this.#onLost?.delete(tell)
+  }
+
+  tellLost(): void {
+    for (const tell of [...(this.#onLost ?? [])]) tell(this.lostBecause)
+    this.#onLost = undefined
   }
 
   /** The lease that the store is asked for: the holder stops believing `grace` before the store lets go. */

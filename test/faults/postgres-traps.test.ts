@@ -10,7 +10,7 @@ import { eventually, within } from '../../src/conformance/wait.js'
 import { connect } from '../../src/connect.js'
 import { BackendError, LockLostError, UnsupportedError } from '../../src/core/errors.js'
 import { Holdfast } from '../../src/core/holdfast.js'
-import { type Server, startPgbouncer, startPostgres } from '../servers/index.js'
+import { ensure, type Server, startPgbouncer, startPostgres } from '../servers/index.js'
 
 const TTL_MS = 2_000
 
@@ -144,8 +144,9 @@ test("the client's wall clock an hour off: its hold lasts as long as it says", a
       await locks.close()
       process.exit(0)
     })`
+  const faketime = await ensure('faketime')
   for (const off of ['+3600s', '-3600s']) {
-    const child = spawn('faketime', ['-f', off, process.execPath, '--input-type=module', '-e', script, server.url], {
+    const child = spawn(faketime, ['-f', off, process.execPath, '--input-type=module', '-e', script, server.url], {
       stdio: ['pipe', 'pipe', 'inherit'],
       cwd: fileURLToPath(new URL('../..', import.meta.url)),
     })

@@ -51,12 +51,12 @@ async function joinAll(
   for (const { ticket, hold } of members) store.tickets.keep(ticket, hold.ttlMs)
   let fitsAt: bigint | undefined
   for (let looks = 0; looks < MOST_LOOKS; looks += 1) {
-    const [answer, beats] = await Promise.all([
-      runTxn(store, groupTxn(store, members, fitsAt)),
+    const [beats, answer] = await Promise.all([
       beat(
         store,
         members.map(({ hold }) => hold),
       ),
+      runTxn(store, groupTxn(store, members, fitsAt)),
     ])
     const verdict = await judge(store, members, answer)
     if (verdict.state === 'granted') {

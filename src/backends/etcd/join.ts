@@ -17,6 +17,8 @@ interface Joining {
   readonly hold: Lease
   /** Undefined when it does not wait. */
   readonly wait: Lease | undefined
+  /** Asked only whether it is free: the rest makes the call four times as long, and is seldom needed. */
+  lean: boolean
   /** A revision at which it was read that the ticket fits. */
   fitsAt?: bigint
 }
@@ -80,23 +82,30 @@ async function joinSingles(store: Store, requests: readonly JoinRequest[], call:
     depth.set(line, wave + 1)
     ;(waves[wave] ??= []).push(request)
   }
-  for (const wave of waves) await joinWave(store, wave, call, 1)
+  for (const wave of waves) await joinWave(store, wave, call, { lean: true, retries: 1 })
 }
 
-async function joinWave(store: Store, requests: readonly JoinRequest[], call: Call, retries: number): Promise<void> {
+async function joinWave(
+  store: Store,
+  requests: readonly JoinRequest[],
+  call: Call,
+  { lean, retries }: { readonly lean: boolean; readonly retries: number },
+): Promise<void> {
   const { standings } = call
-  const items = await prepare(store, requests, standings)
-  const [steps, beats] = await Promise.all([
-    runSteps(
-      store,
-      items.map((item) => joinStep(store, item)),
-    ),
+  const items = await prepare(store, requests, standings, lean)
+  // The keep-alives first: an answer to a call that was sent before them would not vouch for them.
+  const [beats, steps] = await Promise.all([
     beat(
       store,
       items.flatMap(({ hold, wait }) => (wait === undefined ? [hold] : [hold, wait])),
     ),
+    runSteps(
+      store,
+      items.map((item) => joinStep(store, item)),
+    ),
   ])
   const stale: Joining[] = []
+  const taken: Joining[] = []
   for (const [index, item] of items.entries()) {
     const step = steps[index] ?? new Error('no answer')
     if (step instanceof Error) {
@@ -109,9 +118,21 @@ async function joinWave(store: Store, requests: readonly JoinRequest[], call: Ca
     // Where a keep-alive failed, what is left of the lease is what the answer says.
     settle(store, beats, item.hold, step.header.term)
     if (item.wait !== undefined) settle(store, beats, item.wait, step.header.term)
-    standings.set(item.request, await take(store, item, step, call))
+    if (item.lean && !step.txn.succeeded) taken.push(item)
+    else standings.set(item.request, await take(store, item, step, call))
   }
+  if (taken.length > 0) await joinFully(store, taken, call)
   if (stale.length > 0) await joinStale(store, stale, call)
+}
+
+/** Not free: now the whole question. */
+async function joinFully(store: Store, items: readonly Joining[], call: Call): Promise<void> {
+  await joinWave(
+    store,
+    items.map(({ request }) => request),
+    call,
+    { lean: false, retries: 1 },
+  )
 }
 
 /** A lease had ended before its time: find out which, and put these tickets under new ones. */
@@ -122,12 +143,17 @@ async function joinStale(store: Store, items: readonly Joining[], call: Call): P
     store,
     items.map(({ request }) => request),
     call,
-    0,
+    { lean: false, retries: 0 },
   )
 }
 
 /** Finds the leases and the tickets; what cannot even have that is answered. */
-async function prepare(store: Store, requests: readonly JoinRequest[], standings: Standings): Promise<Joining[]> {
+async function prepare(
+  store: Store,
+  requests: readonly JoinRequest[],
+  standings: Standings,
+  lean: boolean,
+): Promise<Joining[]> {
   const items = await Promise.all(
     requests.map(async (request): Promise<Joining | undefined> => {
       const ticket = store.tickets.take(request)
@@ -137,7 +163,7 @@ async function prepare(store: Store, requests: readonly JoinRequest[], standings
           store.leases.get(request.ttlMs),
           request.wait ? store.leases.get(request.waitTtlMs) : undefined,
         ])
-        return { request, hold, wait, ticket }
+        return { request, hold, wait, ticket, lean: lean && request.wait && !store.tickets.hasCompany(ticket) }
       } catch (error) {
         standings.set(request, failed(DOING, error))
         return undefined
@@ -153,10 +179,13 @@ async function prepare(store: Store, requests: readonly JoinRequest[], standings
  */
 function joinStep(store: Store, item: Joining): Txn {
   const { keys } = store
-  const { ticket, hold, wait, fitsAt } = item
+  const { ticket, hold, wait, fitsAt, lean } = item
   const notBuried: Compare = { key: keys.tombstone(ticket.id), target: 'version', is: '=', value: 0 }
   const notThere: Compare = { key: ticket.key, target: 'version', is: '=', value: 0 }
   const free = fitsAt === undefined ? noRivals(keys, ticket) : noNewRivals(keys, ticket, fitsAt)
+  const success: Op[] = [{ op: 'put', key: ticket.key, value: ticketText(ticket, true), lease: hold.id }]
+  const compare = [free, notThere, notBuried]
+  if (lean) return { compare, success, failure: [] }
   const whyNot: Op[] = [
     { op: 'range', key: ticket.key, keysOnly: true },
     { op: 'range', key: keys.tombstone(ticket.id), keysOnly: true },
@@ -173,11 +202,7 @@ function joinStep(store: Store, item: Joining): Txn {
             failure: whyNot,
           },
         ]
-  return {
-    compare: [free, notThere, notBuried],
-    success: [{ op: 'put', key: ticket.key, value: ticketText(ticket, true), lease: hold.id }],
-    failure: inLine,
-  }
+  return { compare, success, failure: inLine }
 }
 
 async function take(store: Store, item: Joining, step: Step, call: Call): Promise<Standing> {

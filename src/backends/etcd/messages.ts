@@ -133,12 +133,6 @@ function writeRange(writer: Writer, op: RangeOp): void {
   writer.int(12, op.minCreate ?? 0).int(13, op.maxCreate ?? 0)
 }
 
-export function rangeRequest(op: RangeOp): Buffer {
-  const writer = new Writer()
-  writeRange(writer, op)
-  return writer.finish()
-}
-
 export function leaseGrantRequest(ttlSeconds: number): Buffer {
   return new Writer().int(1, ttlSeconds).finish()
 }
@@ -210,17 +204,15 @@ function readHeader(reader: Reader): Header {
   return { revision, term }
 }
 
-export function readRange(reader: Reader): RangeAnswer & { readonly header: Header } {
-  let header: Header = { revision: 0n, term: 0n }
+function readRange(reader: Reader): RangeAnswer {
   let count = 0
   const kvs: KeyValue[] = []
   for (let field = reader.next(); field !== 0; field = reader.next()) {
-    if (field === 1) header = readHeader(reader.message())
-    else if (field === 2) kvs.push(readKeyValue(reader.message()))
+    if (field === 2) kvs.push(readKeyValue(reader.message()))
     else if (field === 4) count = reader.number()
     else reader.skip()
   }
-  return { header, kvs, count }
+  return { kvs, count }
 }
 
 function readKeyValue(reader: Reader): KeyValue {

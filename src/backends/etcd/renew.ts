@@ -156,14 +156,15 @@ async function moveAll(
     const target = targets[index]!
     return target instanceof Error ? [] : [{ ...item, target }]
   })
-  const [steps, beats] = await Promise.all([
-    runSteps(
-      store,
-      ready.map(({ ticket, target }) => moveStep(ticket, target)),
-    ),
+  // The keep-alives first: an answer to a call that was sent before them would not vouch for them.
+  const [beats, steps] = await Promise.all([
     beat(
       store,
       ready.map(({ target }) => target),
+    ),
+    runSteps(
+      store,
+      ready.map(({ ticket, target }) => moveStep(ticket, target)),
     ),
   ])
   const stay: Known[] = []

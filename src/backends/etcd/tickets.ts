@@ -1,5 +1,5 @@
 import type { Holder, JoinRequest } from '../../core/backend.js'
-import type { LineKey } from '../../core/line.js'
+import { type LineKey, lineText } from '../../core/line.js'
 import type { Keys } from './keys.js'
 import type { Lease } from './leases.js'
 import type { KeyValue } from './messages.js'
@@ -40,6 +40,7 @@ export interface Ticket {
 /** The tickets of this client, and the drop of those that nobody renews. */
 export class Tickets {
   readonly #byId = new Map<string, Ticket>()
+  readonly #inLine = new Map<string, number>()
   readonly #pool = new KeyPool()
   readonly #keys: Keys
   /** Holds of this client that have ended, by key and create revision: so long as a watch may tell of them. */
@@ -55,6 +56,11 @@ export class Tickets {
 
   get size(): number {
     return this.#byId.size
+  }
+
+  /** Whether this client has another ticket in the same line: then it will hardly be free. */
+  hasCompany(ticket: Ticket): boolean {
+    return (this.#inLine.get(lineText(ticket.line)) ?? 0) > 1
   }
 
   /** Ours by id, if the caller may speak for it. */
@@ -84,6 +90,7 @@ export class Tickets {
       untilMs: Number.POSITIVE_INFINITY,
     }
     this.#byId.set(id, ticket)
+    this.#count(ticket, 1)
     return ticket
   }
 
@@ -91,6 +98,7 @@ export class Tickets {
   replace(ticket: Ticket): void {
     const former = this.#byId.get(ticket.id)
     former?.unwatch?.()
+    if (former === undefined) this.#count(ticket, 1)
     ticket.joining = former?.joining ?? 0
     ticket.spoilt = former?.spoilt ?? false
     this.#byId.set(ticket.id, ticket)
@@ -101,6 +109,7 @@ export class Tickets {
     ticket.unwatch = undefined
     if (this.#byId.get(ticket.id) !== ticket) return
     this.#byId.delete(ticket.id)
+    this.#count(ticket, -1)
     if (ticket.granted && ticket.create !== undefined) this.#noteEnd(ticket.key, ticket.create)
     if (ticket.spoilt || ticket.joining > 0) this.#pool.rest(ticket.key)
     else this.#pool.free(ticket.key)
@@ -115,6 +124,13 @@ export class Tickets {
   /** Whether that was a hold of this client. */
   wasHold(key: string, create: bigint): boolean {
     return this.#endedHolds.has(`${key}@${create}`)
+  }
+
+  #count(ticket: Ticket, more: number): void {
+    const line = lineText(ticket.line)
+    const count = (this.#inLine.get(line) ?? 0) + more
+    if (count === 0) this.#inLine.delete(line)
+    else this.#inLine.set(line, count)
   }
 
   #noteEnd(key: string, create: bigint): void {
@@ -179,7 +195,8 @@ export class Tickets {
 /** What a ticket's value says: for people who look, for a takeover and for a handover. */
 export interface Note {
   readonly id: string
-  readonly handle: string
+  /** Left out while it is the id. */
+  readonly handle?: string
   readonly weight: number
   readonly capacity: number
   readonly holder: Holder
@@ -191,7 +208,8 @@ export interface Note {
 /** The value of a ticket's key. */
 export function ticketText(ticket: Ticket, granted: boolean): string {
   const { id, handle, weight, capacity, holder } = ticket
-  return noteText({ id, handle, weight, capacity, holder, ...(granted ? { granted } : {}) })
+  const other = handle === id ? {} : { handle }
+  return noteText({ id, ...other, weight, capacity, holder, ...(granted ? { granted } : {}) })
 }
 
 export function noteText(note: Note): string {
@@ -199,10 +217,11 @@ export function noteText(note: Note): string {
 }
 
 /** What the value says; undefined for the key of another program (etcdctl, a Go service). */
-export function readNote(kv: Pick<KeyValue, 'value'>): Note | undefined {
+export function readNote(kv: Pick<KeyValue, 'value'>): (Note & { readonly handle: string }) | undefined {
   if (!kv.value.startsWith('{"id":')) return undefined
   try {
-    return JSON.parse(kv.value) as Note
+    const note = JSON.parse(kv.value) as Note
+    return { ...note, handle: note.handle ?? note.id }
   } catch {
     // Not ours after all.
     return undefined

@@ -11,11 +11,14 @@ interface Watch {
 /** When the server turns a watch away, its reason may last: so long until the tickets are asked to look again. */
 const TURNED_AWAY_PAUSE_MS = 1_000
 
+const TOLD_PAUSE_MS = 100
+
 /** All watches of a client, on one stream. */
 export class Watches {
   readonly #cluster: Cluster
   readonly #lost: () => void
   readonly #watches = new Map<number, Watch>()
+  readonly #told: number[] = []
   #stream: Promise<MessageStream> | undefined
   #nextId = 1
   #closed = false
@@ -79,6 +82,21 @@ export class Watches {
     )
   }
 
+  /** What has told its news is ended in an idle moment: who is served now has other things to do. */
+  #cancelLater(id: number): void {
+    this.#watches.delete(id)
+    this.#told.push(id)
+    if (this.#told.length > 1) return
+    setTimeout(() => {
+      const stream = this.#stream
+      const told = this.#told.splice(0)
+      stream?.then(
+        (opened) => told.forEach((one) => opened.send(watchCancelRequest(one))),
+        () => undefined,
+      )
+    }, TOLD_PAUSE_MS).unref()
+  }
+
   #answer(answer: WatchAnswer): void {
     if (answer.watchId < 0 && answer.canceled) return this.#turnedAway()
     const watch = this.#watches.get(answer.watchId)
@@ -88,7 +106,7 @@ export class Watches {
       // It asked for revisions that were compacted away: what happened since must be read.
       if (answer.compactRevision > 0n) watch.changed([])
     } else if (answer.changes.length > 0) {
-      if (watch.once) this.#cancel(answer.watchId)
+      if (watch.once) this.#cancelLater(answer.watchId)
       watch.changed(answer.changes)
     }
   }

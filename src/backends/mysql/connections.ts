@@ -1,6 +1,6 @@
 import { ClosedError } from '../../core/errors.js'
 import type { Rows } from './rows.js'
-import { type Lender, type Lent, unref } from './source.js'
+import { type Lender, type Lent, send, unref } from './source.js'
 import { isAnswer, isCrossed, isReadOnly, noAnswer, storeError } from './store-error.js'
 
 export interface RunOptions {
@@ -73,11 +73,8 @@ export class Connections {
     const prefix = lent.own ? '' : PREFIX_OF_SHARED
     const left = Math.max(1, deadline - performance.now())
     try {
-      const query = lent.connection.query({ sql: prefix + sql, rowsAsArray: true, typeCast: false })
-      const [result, fields] = await withTimeout(query, left, () => noAnswer(doing, timeoutMs))
+      const results = await withTimeout(send(lent.connection, prefix + sql), left, () => noAnswer(doing, timeoutMs))
       this.#put(lent)
-      const several = Array.isArray(fields) && (fields[0] === undefined || Array.isArray(fields[0]))
-      const results = (several ? result : [result]) as unknown as Rows[]
       return lent.own ? results : results.slice(1)
     } catch (error) {
       await this.#afterError(lent, error)
@@ -89,7 +86,7 @@ export class Connections {
   async #afterError(lent: Lent, error: unknown): Promise<void> {
     if (isAnswer(error) && !isReadOnly(error)) {
       try {
-        await withTimeout(lent.connection.query('ROLLBACK'), 1_000, () => noAnswer('rolling back', 1_000))
+        await withTimeout(send(lent.connection, 'ROLLBACK'), 1_000, () => noAnswer('rolling back', 1_000))
         this.#put(lent)
         return
       } catch {
@@ -146,7 +143,7 @@ export class Connections {
     unref(lent.connection)
     lent.connection.on('error', () => this.#drop(lent))
     try {
-      await lent.connection.query(SETUP)
+      await send(lent.connection, SETUP)
     } catch (error) {
       lent.destroy()
       throw error

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { BackendError, ConfigError } from '../../core/errors.js'
 import type { Connections } from './connections.js'
-import { number } from './rows.js'
+import { number, string } from './rows.js'
 import { text } from './sql-text.js'
 import { isMissingTable, storeError } from './store-error.js'
 
@@ -46,7 +46,10 @@ export async function ensureSchema(connections: Connections, prefix: string): Pr
 export async function createSchema(connections: Connections, prefix: string): Promise<void> {
   const lock = `SELECT GET_LOCK(CONCAT('holdfast:', MD5(CONCAT(DATABASE(), '/', ${text(prefix)}))), ${CREATE_WAIT_S})`
   const unlock = `DO RELEASE_LOCK(CONCAT('holdfast:', MD5(CONCAT(DATABASE(), '/', ${text(prefix)}))))`
-  const sql = schemaSql(prefix).replace(/^--.*$/gm, '')
+  const [rows] = await connections.run('SELECT VERSION()', 'looking at the server')
+  const all = schemaSql(prefix).replace(/^--.*$/gm, '')
+  // What only MariaDB reads would be an empty statement elsewhere, which is an error.
+  const sql = /mariadb/i.test(string(rows?.[0]?.[0])) ? all : all.replace(/\/\*M!.*?\*\/;/gs, '')
   await connections.run([lock, sql.trim().replace(/;\s*$/, ''), unlock].join(';'), 'creating its tables', {
     timeoutMs: (CREATE_WAIT_S + 60) * 1_000,
   })

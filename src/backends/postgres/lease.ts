@@ -82,7 +82,7 @@ export class LeaseBackend implements Backend {
       minTtlMs: 100,
       ttlGranularityMs: 1,
       sentence:
-        "Every change is a commit, so a restart or crash of the server loses nothing; a failover to a replica that lags may lose the last commits, holds and fences with them, unless replication is synchronous. A forward step of the server's clock by d shortens every lease by d.",
+        "Holds, places and fences are commits on the disk, so a restart or crash of the server loses none (a release of its last moments that nobody waited for may be forgotten: the lock is then free when its lease ends); a failover to a replica that lags may lose the last commits, holds and fences with them, unless replication is synchronous. A forward step of the server's clock by d shortens every lease by d.",
     }
   }
 

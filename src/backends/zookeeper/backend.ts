@@ -229,7 +229,7 @@ export class ZooKeeperBackend implements Backend {
   async #joinGroup(requests: readonly JoinRequest[], calledAt: number): Promise<Standing[]> {
     if (requests.some(({ id }) => this.#tombstones.has(id))) return requests.map(() => ({ state: 'gone' }))
     // A copy of the call may be under way still.
-    await Promise.all(requests.map(({ id }) => this.#joining.get(id)))
+    for (const { id } of requests) await this.#joining.get(id)
     for (const request of requests) if (request.takeover) await this.#joins.takeOver(request)
     return await this.#groups.join(requests, calledAt)
   }

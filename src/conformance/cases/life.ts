@@ -7,14 +7,13 @@ import { eventually, within } from '../wait.js'
 export const life: readonly Case[] = [
   {
     name: 'close lets go of what is held, aborts its signals and settles every waiter',
-    requires: { order: 'fifo' },
-    run: async ({ connect, name }) => {
+    run: async ({ connect, name, stand }) => {
       const [a, b] = [await connect(), await connect()]
       const held = await a.lock(name('held')).acquire()
       const other = await b.lock(name('other')).acquire()
       const waiting = a.lock(name('other')).acquire()
       const settled = assert.rejects(waiting, ClosedError)
-      await eventually('it waits', async () => (await b.view(name('other')))[0]?.tickets.length === 2)
+      await stand(b, name('other'), 2)
       const { signal } = held
       await within('close', a.close())
       await settled
@@ -27,8 +26,7 @@ export const life: readonly Case[] = [
   },
   {
     name: 'an election has one leader, and the next leads when it resigns',
-    requires: { order: 'fifo' },
-    run: async ({ connect, name }) => {
+    run: async ({ connect, name, stand }) => {
       const [a, b] = [await connect({ owner: 'a' }), await connect({ owner: 'b' })]
       const stop = new AbortController()
       const log: string[] = []
@@ -36,7 +34,7 @@ export const life: readonly Case[] = [
         async (lease, term) => {
           log.push('a leads')
           assert.equal((await b.election(name()).leader())?.owner, 'a')
-          await eventually('b campaigns', async () => (await a.view(name()))[0]?.tickets.length === 2)
+          await stand(a, name(), 2)
           stop.abort(new Error('resign'))
           assert.ok(term.signal.aborted)
           assert.equal(lease.state, 'held')

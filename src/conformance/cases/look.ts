@@ -52,13 +52,12 @@ export const look: readonly Case[] = [
   },
   {
     name: 'evict breaks a stuck holder: its signal aborts and the next is served',
-    requires: { order: 'fifo' },
-    run: async ({ connect, name, ttlMs }) => {
+    run: async ({ connect, name, ttlMs, stand }) => {
       const [a, b, operator] = [await connect(), await connect(), await connect()]
       const stuck = await a.lock(name()).acquire({ ttl: ttlMs })
       const aborted = new Promise((resolve) => stuck.signal.addEventListener('abort', resolve))
       const waiting = b.lock(name()).acquire()
-      await eventually('it waits', async () => (await operator.view(name()))[0]?.tickets.length === 2)
+      await stand(operator, name(), 2)
       const [line] = await operator.view(name())
       assert.equal(await operator.evict(line!.tickets[0]!), true)
       assert.equal(await operator.evict(line!.tickets[0]!), false, 'it is gone already')

@@ -46,12 +46,11 @@ export const mutex: readonly Case[] = [
   },
   {
     name: 'a release wakes the first waiter, long before anything times out',
-    requires: { order: 'fifo' },
-    run: async ({ connect, name }) => {
+    run: async ({ connect, name, stand }) => {
       const [a, b] = [await connect(), await connect()]
       const held = await a.lock(name()).acquire()
       const waiting = b.lock(name()).acquire()
-      await eventually('it waits', async () => (await a.view(name()))[0]?.tickets.length === 2)
+      await stand(a, name(), 2)
       await held.release()
       await (await within('the waiter is served', waiting)).release()
     },
@@ -69,8 +68,7 @@ export const mutex: readonly Case[] = [
   },
   {
     name: 'an abort leaves the line at once with its own reason, before, during and after the wait',
-    requires: { order: 'fifo' },
-    run: async ({ connect, name }) => {
+    run: async ({ connect, name, stand }) => {
       const [a, b] = [await connect(), await connect()]
       const held = await a.lock(name()).acquire()
       const reason = new Error('enough')
@@ -81,8 +79,7 @@ export const mutex: readonly Case[] = [
       await assert.rejects(sent, reason)
       const inLine = new AbortController()
       const waiting = b.lock(name()).acquire({ signal: inLine.signal })
-      const both = async () => (await a.view(name()))[0]?.tickets.length === 2
-      await eventually('it waits', both)
+      await stand(a, name(), 2)
       inLine.abort(reason)
       await assert.rejects(waiting, reason)
       await eventually('only the holder stands', async () => (await a.view(name()))[0]?.tickets.length === 1)

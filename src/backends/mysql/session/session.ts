@@ -1,7 +1,7 @@
 import type { Connection } from 'mysql2/promise'
 import { BackendError } from '../../../core/errors.js'
 import { number, type Rows } from '../rows.js'
-import { unref } from '../source.js'
+import { send, unref } from '../source.js'
 import { isAnswer, noAnswer, storeError } from '../store-error.js'
 import type { SessionTicket } from './ticket.js'
 
@@ -42,12 +42,9 @@ export class Session {
     }
     try {
       unref(connection)
-      const [result] = await connection.query({
-        sql: "SET SESSION sql_mode = 'NO_ENGINE_SUBSTITUTION', autocommit = 1; SELECT CONNECTION_ID()",
-        rowsAsArray: true,
-        typeCast: false,
-      })
-      const session = new Session(connection, number((result as unknown as Rows[])[1]?.[0]?.[0]), ended)
+      const sql = "SET SESSION sql_mode = 'NO_ENGINE_SUBSTITUTION', autocommit = 1; SELECT CONNECTION_ID()"
+      const [, rows] = await send(connection, sql)
+      const session = new Session(connection, number(rows?.[0]?.[0]), ended)
       await session.keepFor(0)
       return session
     } catch (error) {
@@ -72,11 +69,9 @@ export class Session {
     })
     this.#underWay.add(giveUp)
     try {
-      const query = this.#connection.query({ sql, rowsAsArray: true, typeCast: false })
-      const [result, fields] = await Promise.race([query, late])
+      const results = await Promise.race([send(this.#connection, sql), late])
       this.#heardAt = performance.now()
-      const several = Array.isArray(fields) && (fields[0] === undefined || Array.isArray(fields[0]))
-      return (several ? result : [result]) as unknown as Rows[]
+      return results
     } catch (error) {
       if (!isAnswer(error)) this.end()
       throw storeError(error, doing)

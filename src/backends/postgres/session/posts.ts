@@ -16,14 +16,13 @@ export class Posts {
   #probe: Promise<Post> | undefined
   #opening = 0
   #closed = false
-  readonly #sweep: NodeJS.Timeout
+  #sweep: NodeJS.Timeout | undefined
 
   constructor(dial: Dial, name: string, most: number, ended: (post: Post) => void) {
     this.#dial = dial
     this.#most = most
     this.#name = name
     this.#ended = ended
-    this.#sweep = setInterval(() => this.#endIdle(), IDLE_MS / 2).unref()
   }
 
   /** The session on which locks are tried, and which holds those that were free. It never waits. */
@@ -76,8 +75,12 @@ export class Posts {
 
   async #open(): Promise<Post> {
     const post = await Post.open(this.#dial, this.#name, (ended) => this.#gone(ended))
-    if (this.#closed) post.end()
+    if (this.#closed) {
+      post.end()
+      return post
+    }
     this.#all.add(post)
+    this.#sweep ??= setInterval(() => this.#endIdle(), IDLE_MS / 2).unref()
     return post
   }
 

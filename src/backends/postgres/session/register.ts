@@ -160,9 +160,11 @@ export class Register {
           textArray(here.map((ticket) => JSON.stringify(ticket.holder))),
         ],
       })
-      for (const id of ids) {
-        if (this.#tickets.has(id)) this.#written.add(id)
-        else this.#written.delete(id)
+      for (const id of ids) this.#written.delete(id)
+      for (const { id } of here) {
+        this.#written.add(id)
+        // Left while it was being written: what was just written goes again.
+        if (!this.#tickets.has(id)) this.#soon(id)
       }
     } catch {
       // Others see less for a while; the locks themselves are not concerned. Written with the next change.
