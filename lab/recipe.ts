@@ -30,9 +30,9 @@ export interface Env {
   /** The contender's name: for recipes that store an owner. */
   readonly owner: string
   /** The client's wall clock, which may be an hour off: what a recipe uses where the post says Date.now(). */
-  now(): number
+  readonly now: () => number
   /** Stands between two steps of a recipe: where a crash may strike. */
-  step(label: string): Promise<void>
+  readonly step: (label: string) => Promise<void>
 }
 
 /** An opened recipe. */

@@ -58,7 +58,7 @@ export async function measure(
 
 async function pairs(foreign: Foreign, hosts: string, threads: number): Promise<number> {
   const [file, ...args] = [...foreign.command, hosts, 'pairs', String(threads), String(PAIRS_MS)]
-  const { stdout } = await promisify(execFile)(file!, args)
+  const { stdout } = await promisify(execFile)(file, args)
   return Number(stdout.trim())
 }
 

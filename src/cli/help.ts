@@ -13,6 +13,7 @@ Usage
   holdfast evict NAME                               break a stuck holder
   holdfast top [PREFIX]                             watch, live
   holdfast migrate [--print]                        make or print the tables of a database store
+  holdfast lab [RECIPE...]                          see locks break, and hold, on real servers
   holdfast COMMAND --help                           more on one of them
   holdfast --version
 
@@ -157,5 +158,31 @@ and from many processes at once.
 Examples
   holdfast migrate --store postgres://owner@db/app
   holdfast migrate --print --store postgres://db/app | psql -U owner app
+`,
+
+  lab: `holdfast lab: see what locks do when something goes wrong
+
+Usage
+  holdfast lab [RECIPE...] [--situation NAME]... [--seed N] [--jobs N] [--out DIR]
+  holdfast lab --list
+
+Options
+  --situation NAME     only this one; may be given several times
+  --seed N             play it again as it was played with this seed (default 1)
+  --jobs N             how many recipes to play at once (default 2)
+  --out DIR            where to write report.html and summary.svg (default lab-out)
+  --list               the names of the recipes and situations
+  -h, --help           this text
+
+A RECIPE is a name, the beginning of one (redis, holdfast), or a store. All, when none is given.
+It starts the stores' own servers on free loopback ports, and stops them.
+
+Exit status
+  0 when every verdict is what the literature and Holdfast's guarantees let one expect, 1 otherwise, 64 as with run
+
+Examples
+  holdfast lab redis-set-nx-px-blind-del holdfast-redis
+  holdfast lab holdfast --situation holder-paused
+  holdfast lab
 `,
 }

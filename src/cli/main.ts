@@ -4,6 +4,7 @@ import { UsageError } from './arguments.js'
 import { evict } from './evict.js'
 import { EXIT } from './exit-codes.js'
 import { HELP } from './help.js'
+import { lab } from './lab.js'
 import { ls } from './ls.js'
 import { migrate } from './migrate.js'
 import { explain, say, surviveClosedPipes, write } from './output.js'
@@ -18,6 +19,7 @@ const COMMANDS: Readonly<Record<string, (args: readonly string[]) => Promise<num
   evict,
   top,
   migrate,
+  lab,
   help,
 }
 

@@ -12,7 +12,7 @@ import { connect, openBackend } from '../../src/connect.js'
 import type { Backend } from '../../src/core/backend.js'
 import { Holdfast } from '../../src/core/holdfast.js'
 import { RW_CAPACITY } from '../../src/core/line.js'
-import { freePort, releasePort, type Server, startRedis, startSentinel } from '../servers/index.js'
+import { ensure, freePort, releasePort, type Server, startRedis, startSentinel } from '../servers/index.js'
 
 /** What is true of Redis alone. The suite's cases are in redis.test.ts. */
 
@@ -406,6 +406,7 @@ describe('clients', () => {
 
   test('TLS, with the authority of the certificate named in the URL', async () => {
     const { directory } = server
+    await ensure('openssl')
     const [key, cert] = [join(directory, 'key.pem'), join(directory, 'cert.pem')]
     const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1']
     execFileSync(

@@ -14,7 +14,7 @@ import { openBackend } from '../../src/connect.js'
 import type { Backend, BackendEvents, JoinRequest } from '../../src/core/backend.js'
 import { Holdfast } from '../../src/core/holdfast.js'
 import { type Kind, RW_CAPACITY } from '../../src/core/line.js'
-import { type Server, startZookeeper } from '../servers/index.js'
+import { type Server, startProxy, startZookeeper } from '../servers/index.js'
 import { describeBackend } from '../suite.js'
 
 const EVENTUALLY = { timeout: 20_000, interval: 20 }
@@ -159,9 +159,10 @@ describe('the line on the servers', () => {
 
   test('a parent that somebody removes under our feet is made again', async () => {
     const backend = await open()
-    let done = false
+    const done = new AbortController()
     const remover = (async () => {
-      while (!done) await found<true>((reply) => raw.delete('/test/mutex/contested', reply)).catch(() => undefined)
+      while (!done.signal.aborted)
+        await found<true>((reply) => raw.delete('/test/mutex/contested', reply)).catch(() => undefined)
     })()
     try {
       for (let i = 0; i < 200; i += 1) {
@@ -170,7 +171,7 @@ describe('the line on the servers', () => {
         expect(await backend.leave([{ ...one, handle: one.id, keepMs: 0, tombstoneMs: 0 }])).toEqual([true])
       }
     } finally {
-      done = true
+      done.abort()
       await remover
     }
   })
@@ -344,6 +345,17 @@ describe('unfair: true', () => {
 describe('opening', () => {
   test('a host where nobody listens is an error at once', async () => {
     await expect(make({ hosts: '127.0.0.1:1' }).open(SILENT)).rejects.toMatchObject({ code: 'BACKEND' })
+  })
+
+  test('an open that failed can be tried again', async () => {
+    const proxy = await startProxy(server)
+    await proxy.refuse()
+    const locks = connect({ hosts: `127.0.0.1:${proxy.port}` })
+    await expect(locks.lock('later').acquire()).rejects.toMatchObject({ code: 'BACKEND' })
+    await proxy.heal()
+    await (await locks.lock('later').acquire()).release()
+    await locks.close()
+    await proxy.stop()
   })
 
   test('a server that is no ZooKeeper, or speaks TLS only on the other side, is an error in time', async () => {

@@ -101,6 +101,7 @@ describe('TLS', () => {
   test('a private authority is trusted when it is named, and only then; a client certificate is shown', async () => {
     const directory = mkdtempSync(joinPath(tmpdir(), 'holdfast-tls-'))
     cleanups.push(async () => rmSync(directory, { recursive: true, force: true }))
+    await ensure('openssl')
     makeCertificates(directory)
     const file = (name: string): string => joinPath(directory, name)
     const { port } = await startTls(directory)

@@ -72,10 +72,12 @@ async function startTaker([file, ...args]: readonly string[]): Promise<Taker> {
   await last
   return {
     tell: (word) => {
-      last = last.then(() => {
+      const before = last
+      last = (async () => {
+        await before
         child.stdin.write(`${word}\n`)
-        return next()
-      })
+        return await next()
+      })()
       return last
     },
     end: async () => {

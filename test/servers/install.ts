@@ -26,6 +26,7 @@ const PACKAGES: Record<string, readonly string[]> = {
   'mariadb-install-db': ['mariadb-server-core'],
   my_print_defaults: ['mariadb-client-core'],
   faketime: ['faketime'],
+  chromium: ['chromium'],
 }
 
 /** The variable that names a server to use where one can neither be found nor installed. */

@@ -119,8 +119,14 @@ class ServerProcess implements Server {
   }
 
   async kill(): Promise<void> {
-    for (const pid of family(this.pid)) signal(pid, 'SIGKILL')
+    // Stopped first, so that it starts no further process between the look and the kill.
+    signal(this.pid, 'SIGSTOP')
+    const pids = family(this.pid)
+    for (const pid of pids) signal(pid, 'SIGKILL')
     await this.#end()
+    // PostgreSQL does not start while a process of its former life still has the shared memory.
+    const until = Date.now() + STOP_WITHIN_MS
+    while (pids.some((pid) => lives(pid)) && Date.now() < until) await sleep(5)
   }
 
   async shutdown(): Promise<void> {
@@ -187,10 +193,22 @@ function family(root: number): number[] {
 }
 
 function parentOf(pid: number): number | undefined {
+  const parent = statOf(pid)?.[1]
+  return parent === undefined ? undefined : Number(parent)
+}
+
+/** One that has ended but was not yet asked for its status (Z) holds nothing any more. */
+function lives(pid: number): boolean {
+  const state = statOf(pid)?.[0]
+  return state !== undefined && state !== 'Z' && state !== 'X'
+}
+
+/** State, parent and so on. */
+function statOf(pid: number): string[] | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
     // The name in brackets may itself hold spaces and brackets.
-    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1])
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   } catch {
     return undefined // It ended meanwhile.
   }

@@ -5,10 +5,11 @@ import type { AddressInfo } from 'node:net'
  * What a direction does with the bytes that come:
  * - pass: hands them on, after `delayMs`;
  * - drop: takes them and forgets them, the connection stays (a lost request or reply);
+ * - hold: keeps them, and hands them on in order as soon as all is healed (a late packet);
  * - halve: hands the first half of what comes next on, then breaks the connection;
  * - cut: breaks the connection as soon as something comes.
  */
-export type Fault = 'pass' | 'drop' | 'halve' | 'cut'
+export type Fault = 'pass' | 'drop' | 'hold' | 'halve' | 'cut'
 
 export interface ProxyWay {
   fault: Fault
@@ -35,6 +36,8 @@ export interface Proxy {
   refuse(): Promise<void>
   /** Breaks all connections; new ones are fine. */
   cutNow(): void
+  /** New connections lead to another server (a failover). Those there are stay. */
+  redirect(target: { readonly port: number; readonly host?: string }): void
   /** Everything passes again, at once, for new and old connections. */
   heal(): Promise<void>
   /**
@@ -61,9 +64,10 @@ class TcpProxy implements Proxy {
   readonly host = '127.0.0.1'
   readonly requests: ProxyWay = { fault: 'pass', delayMs: 0, bytes: 0, chunks: 0 }
   readonly replies: ProxyWay = { fault: 'pass', delayMs: 0, bytes: 0, chunks: 0 }
-  readonly #target: { port: number; host: string }
+  #target: { port: number; host: string }
   readonly #sockets = new Set<Socket>()
   #watchers: Watcher[] = []
+  #kept: (() => void)[] = []
   #server: NetServer | undefined
   port = 0
   accepted = 0
@@ -106,11 +110,16 @@ class TcpProxy implements Proxy {
     for (const socket of this.#sockets) socket.destroy()
   }
 
+  redirect({ port, host = '127.0.0.1' }: { readonly port: number; readonly host?: string }): void {
+    this.#target = { port, host }
+  }
+
   async heal(): Promise<void> {
     for (const way of [this.requests, this.replies]) {
       way.fault = 'pass'
       way.delayMs = 0
     }
+    for (const handOn of this.#kept.splice(0)) handOn()
     await this.listen()
   }
 
@@ -152,6 +161,8 @@ class TcpProxy implements Proxy {
     if (fault === 'pass') {
       if (delayMs === 0) to.write(chunk)
       else setTimeout(() => to.destroyed || to.write(chunk), delayMs)
+    } else if (fault === 'hold') {
+      this.#kept.push(() => to.destroyed || to.write(chunk))
     } else if (fault === 'halve') {
       to.write(chunk.subarray(0, Math.floor(chunk.length / 2)), () => from.destroy())
     } else if (fault === 'cut') {

@@ -48,9 +48,9 @@ export class Groups {
   async #before(requests: readonly JoinRequest[]): Promise<OwnTicket[] | undefined> {
     const { tickets, doubts } = this.#parts
     const known = await Promise.all(
-      requests.map((request) => {
+      requests.map(async (request) => {
         const ticket = tickets.get(request.id)
-        return ticket === undefined && doubts.get(request.id) !== undefined ? this.#joins.find(request) : ticket
+        return ticket === undefined && doubts.get(request.id) !== undefined ? await this.#joins.find(request) : ticket
       }),
     )
     const found = known.filter((ticket) => ticket !== undefined)

@@ -26,6 +26,7 @@ export interface JoinParts {
 /** Standing in line: one ephemeral sequential node a ticket. */
 export class Joins {
   readonly #parts: JoinParts
+  readonly #lists = new Map<LocalLine, Promise<void>>()
 
   constructor(parts: JoinParts) {
     this.#parts = parts
@@ -39,7 +40,8 @@ export class Joins {
     const lines = requests.map((request) => this.#parts.tickets.use(request.line, this.path(request)))
     const attempts = requests.map((request) => this.#create(request, this.path(request)))
     for (const line of lines) line.keep()
-    const listed = this.list(lines.filter((line) => !line.quiet))
+    // While a list is under way, what comes right behind it is judged by that one: see `LocalLine.stand`.
+    const listed = this.list(lines.filter((line) => !line.quiet && !line.asking))
     return requests.map(async (request, index): Promise<Standing> => {
       const line = lines[index]!
       try {
@@ -166,6 +168,18 @@ export class Joins {
     return listed
   }
 
+  /** One list for all tickets that turn out to need one at the same time. */
+  #listOnce(line: LocalLine): Promise<void> {
+    let list = this.#lists.get(line)
+    if (list === undefined) {
+      list = this.list([line])
+        .get(line)!
+        .finally(() => this.#lists.delete(line))
+      this.#lists.set(line, list)
+    }
+    return list
+  }
+
   async #settled(
     request: JoinRequest,
     line: LocalLine,
@@ -183,7 +197,11 @@ export class Joins {
     }
     await listed.get(line)
     // Nobody was expected to come between, but somebody did.
-    if (ticket.state === 'standing') await this.list([line]).get(line)
+    for (let tries = 1; ticket.state === 'standing'; tries += 1) {
+      if (tries > MOST_TRIES) throw new ZooKeeperError(CODE.connectionLoss, line.path)
+      // As it is known now: a session that ended meanwhile has taken the old knowledge with it.
+      await this.#listOnce(this.#parts.tickets.line(request.line, line.path))
+    }
     return this.#parts.tickets.standing(ticket, calledAt)
   }
 

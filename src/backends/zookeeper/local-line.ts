@@ -107,6 +107,11 @@ export class LocalLine {
     return this.#quiet && this.#knownTo !== undefined
   }
 
+  /** Whether the line is being read. */
+  get asking(): boolean {
+    return this.#asking
+  }
+
   /** Whether nobody stood here when we last knew, and most likely nobody has come since. */
   get free(): boolean {
     return this.quiet && this.#places.length === 0

@@ -68,14 +68,9 @@ function checkShared(name: string): string {
 
 /** The start of a ticket's node name; the server puts ten digits behind it. */
 export function nodePrefix(kind: Kind, id: string, weight: number, capacity: number): string {
-  switch (kind) {
-    case 'mutex':
-      return `_c_${id}-lock-`
-    case 'rw':
-      return weight === RW_CAPACITY ? `_c_${id}-__WRIT__` : `_c_${id}-__READ__`
-    case 'semaphore':
-      return `_c_${id}-permits-${weight}-${capacity}-`
-  }
+  if (kind === 'mutex') return `_c_${id}-lock-`
+  if (kind === 'rw') return weight === RW_CAPACITY ? `_c_${id}-__WRIT__` : `_c_${id}-__READ__`
+  return `_c_${id}-permits-${weight}-${capacity}-`
 }
 
 const NODE = /^(.*)(lock-|__WRIT__|__READ__|__lock__|__rlock__|permits-(\d+)-(\d+)-)(-?\d{10})$/s

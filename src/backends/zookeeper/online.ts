@@ -62,7 +62,8 @@ export async function connectFirst(session: Session, online: Online): Promise<vo
       return
     } catch (error) {
       const cause = session.lastError?.cause
-      const final = isFinal(session, cause)
+      // Closed meanwhile: then nothing is waited for any more.
+      const final = session.state === 'closed' || isFinal(session, cause)
       if (!final && performance.now() < until) continue
       await session.close()
       if (cause instanceof ZooKeeperError && cause.code === CODE.authFailed) throw failure(cause, 'open')

@@ -125,17 +125,10 @@ export class Tickets {
     ticket.answered = true
     const { session } = this.#client
     const ttlMs = Math.max(0, session.provenUntil - calledAt)
-    switch (ticket.state) {
-      case 'granted':
-        return { state: 'granted', order: ticket.order, ttlMs }
-      case 'lost':
-        return { state: 'gone' }
-      case 'standing':
-      case 'waiting': {
-        const ahead = this.#lineOf(ticket)?.ahead(ticket) ?? 0
-        return { state: 'waiting', ahead, ttlMs, lookAgainMs: session.timeoutMs }
-      }
-    }
+    if (ticket.state === 'lost') return { state: 'gone' }
+    if (ticket.state === 'granted') return { state: 'granted', order: ticket.order, ttlMs }
+    const ahead = this.#lineOf(ticket)?.ahead(ticket) ?? 0
+    return { state: 'waiting', ahead, ttlMs, lookAgainMs: session.timeoutMs }
   }
 
   /** Watches the nodes of tickets that last, so that an eviction is noticed. */

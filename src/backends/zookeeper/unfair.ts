@@ -235,7 +235,8 @@ export class UnfairBackend implements Backend {
 
 function idOf(data: Buffer): string {
   try {
-    return String((JSON.parse(data.toString('utf8')) as { id?: unknown }).id ?? '')
+    const { id } = JSON.parse(data.toString('utf8')) as { id?: unknown }
+    return typeof id === 'string' ? id : ''
   } catch {
     return ''
   }

@@ -55,11 +55,12 @@ export const processes: readonly Case[] = [
     run: async (context) => {
       const { taker, name, ttlMs } = context
       const [holder, middle, last] = await Promise.all([taker(), taker(), taker()])
+      // Only who dies has a short lease: a busy machine must not take the others' away.
       const options = { ttl: ttlMs }
-      await holder.ask('acquire', { key: 'k', name: name(), options })
+      await holder.ask('acquire', { key: 'k', name: name() })
       const dead = assert.rejects(middle.ask('acquire', { key: 'k', name: name(), options }))
       await (await inLine(context, 2))()
-      const waiting = last.ask('acquire', { key: 'k', name: name(), options })
+      const waiting = last.ask('acquire', { key: 'k', name: name() })
       await (await inLine(context, 3))()
       await middle.kill()
       await dead
@@ -74,12 +75,13 @@ export const processes: readonly Case[] = [
     run: async (context) => {
       const { taker, name, ttlMs } = context
       const [holder, granted, last] = await Promise.all([taker(), taker(), taker()])
+      // Only who dies has a short lease: a busy machine must not take the others' away.
       const options = { ttl: ttlMs }
-      await holder.ask('acquire', { key: 'k', name: name(), options })
+      await holder.ask('acquire', { key: 'k', name: name() })
       const never = granted.ask('acquire', { key: 'k', name: name(), options })
       never.catch(() => undefined)
       await (await inLine(context, 2))()
-      const waiting = last.ask('acquire', { key: 'k', name: name(), options })
+      const waiting = last.ask('acquire', { key: 'k', name: name() })
       await (await inLine(context, 3))()
       // It cannot even learn of its grant: stopped before the release, killed after it.
       granted.signal('SIGSTOP')
@@ -96,11 +98,7 @@ export const processes: readonly Case[] = [
       const [paused, next] = await Promise.all([taker(), taker()])
       const first = await paused.ask('acquire', { key: 'k', name: name(), options: { ttl: ttlMs } })
       paused.signal('SIGSTOP')
-      const second = await within(
-        'the next is served',
-        next.ask('acquire', { key: 'k', name: name(), options: { ttl: ttlMs } }),
-        40_000,
-      )
+      const second = await within('the next is served', next.ask('acquire', { key: 'k', name: name() }), 40_000)
       paused.signal('SIGCONT')
       const { state, asserts } = await paused.ask('state', { key: 'k' })
       assert.equal(state, 'lost')

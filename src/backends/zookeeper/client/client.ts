@@ -87,7 +87,10 @@ export class ZooKeeperClient {
       (xid) => encode.read(xid, OP.exists, path, watcher !== undefined),
       answer((error, value) => {
         if (error?.code === CODE.noNode) return reply(undefined, undefined)
-        if (error !== undefined && watcher !== undefined) watches.remove('exist', path, watcher)
+        if (watcher !== undefined) {
+          if (error === undefined) watches.exists(path, watcher)
+          else watches.remove('exist', path, watcher)
+        }
         reply(error, value)
       }, readStat),
     )

@@ -54,6 +54,7 @@ export class Session {
   #connection: Connection | undefined
   #connectSentAt = 0
   #heardAt = 0
+  #beatAt = 0
   #pending: Pending[] = []
   #head = 0
   #nextXid = 1
@@ -111,8 +112,15 @@ export class Session {
     return this.#hosts.length
   }
 
+  /** Begins to connect; after `close`, with a new session. */
   start(): void {
-    if (this.#state === 'idle') this.#dial()
+    if (this.#state !== 'idle' && this.#state !== 'closed') return
+    this.#closing = false
+    this.#id = 0n
+    this.#password = NO_PASSWORD
+    this.#dials = 0
+    this.#lastError = undefined
+    this.#dial()
   }
 
   /** Sends a request; `done` is called exactly once, in the order of the requests. `led`: the leader takes part. */
@@ -197,6 +205,7 @@ export class Session {
     for (const { data, exist, child } of this.watches.portions()) {
       connection.send(encode.setWatches(this.#lastZxid, data, exist, child))
     }
+    this.#beatAt = performance.now()
     this.#timer = setInterval(() => this.#beat(connection), Math.max(20, reply.timeoutMs / 10))
     this.#timer.unref()
     this.#events.connected(fresh)
@@ -204,23 +213,15 @@ export class Session {
 
   /** Keeps the session alive by an exchange with the leader, and gives up a server that does not answer. */
   #beat(connection: Connection): void {
-    const overdue = (): boolean => {
-      const oldest = this.#pending[this.#head]
-      // Silence counts, not the age of a request: a long pipeline is answered one by one.
-      return (
-        oldest !== undefined && performance.now() - Math.max(oldest.mark.sentAt, this.#heardAt) > this.#timeoutMs / 3
-      )
-    }
-    if (overdue()) {
-      // After a stall of this very process the answers lie in the socket, unread: let them be read first.
-      setImmediate(() =>
-        setImmediate(() => {
-          if (connection === this.#connection && overdue()) connection.destroy(new Error('the server does not answer'))
-        }),
-      )
-      return
-    }
-    this.request('sync', true, (xid) => encode.sync(xid, '/'), ignore)
+    const now = performance.now()
+    // After a stall of this very process the answers lie in the socket unread, or the requests unsent.
+    if (now - this.#beatAt > this.#timeoutMs / 5) this.#heardAt = now
+    this.#beatAt = now
+    const oldest = this.#pending[this.#head]
+    // Silence counts, not the age of a request: a long pipeline is answered one by one.
+    const silentMs = oldest === undefined ? 0 : now - Math.max(oldest.mark.sentAt, this.#heardAt)
+    if (silentMs > this.#timeoutMs / 3) connection.destroy(new Error('the server does not answer'))
+    else this.request('sync', true, (xid) => encode.sync(xid, '/'), ignore)
   }
 
   #read(reader: Reader): void {

@@ -35,6 +35,13 @@ export class Watches {
     if (watchers?.delete(watcher) && watchers.size === 0) this.#watchers[kind].delete(path)
   }
 
+  /** The node is there: the server keeps the watch with those on data, unless it has fired already. */
+  exists(path: string, watcher: Watcher): void {
+    if (this.#watchers.exist.get(path)?.has(watcher) !== true) return
+    this.remove('exist', path, watcher)
+    this.add('data', path, watcher)
+  }
+
   fire(event: WatchEvent): void {
     const kinds: WatchKind[] =
       event.type === EVENT.children

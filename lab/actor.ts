@@ -1,0 +1,227 @@
+import type { Proxy } from '../test/servers/index.js'
+import { type ContenderProcess, within } from './contender/process.js'
+import type { Answer, Command } from './contender/protocol.js'
+import { monotonicMs } from './register/register.js'
+import type { Note, Stage } from './stage.js'
+
+/** A contender's way to the store: one proxy a server, and the URLs that lead through them. */
+export interface Ways {
+  readonly proxies: readonly Proxy[]
+  readonly urls: readonly string[]
+}
+
+/** What became of an acquire: 'late' when no answer came in time, 'died' when none ever will. */
+export interface Asked {
+  readonly answer: 'yes' | 'no' | 'unknown' | 'late' | 'died'
+  readonly hold?: HoldHandle
+  readonly error?: string
+}
+
+/** How much longer than it was told to wait a call may take before nobody listens any more. */
+const OVERTIME_MS = 3_000
+const OPENS_WITHIN_MS = 15_000
+
+let nextHold = 1
+
+/** A contender on the stage. Every call is written down with its times, as the contender's own process saw them. */
+export class Actor {
+  readonly owner: string
+  readonly process: ContenderProcess
+  readonly ways: Ways
+  readonly #stage: Stage
+  readonly #ttlMs: number
+  readonly #holds = new Map<number, Note>()
+
+  constructor(stage: Stage, owner: string, process: ContenderProcess, ways: Ways, ttlMs: number) {
+    this.#stage = stage
+    this.owner = owner
+    this.process = process
+    this.ways = ways
+    this.#ttlMs = ttlMs
+    process.listen((event) => {
+      const note = event.event === 'doubts' ? this.#holds.get(event.hold) : undefined
+      if (note !== undefined && event.event === 'doubts') note.believedUntil ??= stage.at(event.at)
+    })
+  }
+
+  async open(): Promise<void> {
+    const { recipe } = this.#stage
+    const opening = { recipe: recipe.name, owner: this.owner, urls: this.ways.urls, ttlMs: this.#ttlMs }
+    const answer = await within(OPENS_WITHIN_MS, this.process.ask({ do: 'open', opening }))
+    if (answer?.answer !== 'yes') {
+      throw new Error(
+        `${recipe.name} could not be opened for ${this.owner}: ${answer?.error ?? 'no answer'} ${this.process.errors}`,
+      )
+    }
+  }
+
+  /**
+   * Takes and leaves a lock that nobody else knows, unwritten: connections are opened, scripts loaded, tables made.
+   * What comes after is the recipe alone.
+   */
+  async warmUp(): Promise<void> {
+    const hold = nextHold++
+    const { owner } = this
+    const command: Command = { do: 'acquire', owner, lock: this.#stage.lock(), hold, waitMs: this.#stage.patienceMs }
+    const answer = await within(OPENS_WITHIN_MS, this.process.ask(command))
+    if (answer?.answer === 'yes') await within(OPENS_WITHIN_MS, this.process.ask({ do: 'release', owner, hold }))
+  }
+
+  /** Asks once. */
+  async tryAcquire(lock: string): Promise<Asked> {
+    return await this.acquire(lock, 0)
+  }
+
+  /** Waits for at most so long, as the recipe waits; asks again and again where it cannot wait. */
+  async acquire(lock: string, waitMs: number): Promise<Asked> {
+    const hold = nextHold++
+    const note = this.#note('acquire', lock, waitMs > 0)
+    this.#holds.set(hold, note)
+    const command: Command = { do: 'acquire', owner: this.owner, lock, hold, waitMs }
+    const answer = await within(waitMs + OVERTIME_MS, this.#answered(command, note))
+    if (answer === undefined) return { answer: this.process.alive ? 'late' : 'died' }
+    return {
+      answer: answer.answer,
+      ...(answer.error === undefined ? {} : { error: answer.error }),
+      ...(answer.answer === 'yes' ? { hold: new HoldHandle(this, hold, lock) } : {}),
+    }
+  }
+
+  /**
+   * Must be served: nobody else is there who would be in the way for longer than a lock's own ttl.
+   * Errors are no answer, so it asks again. Says 'hangs' for the whole cell when it is not served.
+   */
+  async mustBeServed(
+    lock: string,
+    although: string,
+    patienceMs: number = this.#stage.patienceMs,
+  ): Promise<HoldHandle | undefined> {
+    const until = monotonicMs() + patienceMs
+    let last: Asked
+    do {
+      last = await this.acquire(lock, Math.max(1, until - monotonicMs()))
+      if (last.hold !== undefined) return last.hold
+      if (last.answer === 'unknown') await this.#stage.sleep(50)
+    } while (last.answer === 'unknown' && monotonicMs() < until)
+    const why = last.error === undefined ? '' : ` (${last.error})`
+    this.#stage.hang(
+      `${this.owner} was not served within ${(patienceMs / 1000).toFixed(1)} s, although ${although}${why}`,
+    )
+    return undefined
+  }
+
+  /** Waits and works, and lets go: one of many. */
+  async turn(lock: string, waitMs: number): Promise<Answer | undefined> {
+    const note = this.#note('acquire', lock, true)
+    const hold = nextHold++
+    this.#holds.set(hold, note)
+    const command: Command = { do: 'turn', owner: this.owner, lock, hold, waitMs }
+    const answer = await within(waitMs + OVERTIME_MS, this.#answered(command, note))
+    if (answer?.release !== undefined) {
+      const { from, to, answer: released } = answer.release
+      const release = this.#note('release', lock, false)
+      Object.assign(release, { from: this.#stage.at(from), to: this.#stage.at(to), answer: released })
+    }
+    return answer
+  }
+
+  async release(hold: number, lock: string): Promise<Asked['answer']> {
+    const note = this.#note('release', lock, false)
+    const answer = await within(OVERTIME_MS, this.#answered({ do: 'release', owner: this.owner, hold }, note))
+    return answer?.answer ?? (this.process.alive ? 'late' : 'died')
+  }
+
+  /** At the next step of the recipe: die there, or stop there until `goOn`. */
+  async arm(at: 'die' | 'stop' | 'pass'): Promise<void> {
+    await this.process.ask({ do: 'arm', owner: this.owner, at })
+  }
+
+  async goOn(): Promise<void> {
+    await this.process.ask({ do: 'go' })
+  }
+
+  async kill(): Promise<void> {
+    this.#loseFaith()
+    this.#stage.mark('fault', 'killed (kill -9)', this.owner)
+    await this.process.kill()
+  }
+
+  /** It died by itself, where it was told to. */
+  died(): void {
+    this.#loseFaith()
+    this.#stage.mark('fault', 'dies here', this.owner)
+  }
+
+  pause(): () => void {
+    const from = this.#stage.now()
+    this.process.signal('SIGSTOP')
+    this.process.reusable = false
+    return () => {
+      this.process.signal('SIGCONT')
+      this.#stage.stretch(this.owner, from, 'stopped (SIGSTOP)')
+    }
+  }
+
+  /** From here on, nothing that happens to it counts. */
+  forget(): void {
+    this.#holds.clear()
+  }
+
+  // The dead hold nothing.
+  #loseFaith(): void {
+    const now = this.#stage.now()
+    for (const note of this.#holds.values()) note.believedUntil ??= now
+  }
+
+  #note(call: 'acquire' | 'release', lock: string, waits: boolean): Note {
+    const at = { from: this.#stage.now(), answer: 'unknown' as const }
+    const note: Note = { owner: this.owner, call, lock, weight: 1, capacity: 1, ...at, ...(waits ? { waits } : {}) }
+    this.#stage.notes.push(note)
+    return note
+  }
+
+  async #answered(command: Command, note: Note): Promise<Answer | undefined> {
+    const answer = await this.process.ask(command)
+    if (answer === undefined) return undefined
+    note.from = this.#stage.at(answer.from)
+    note.to = this.#stage.at(answer.to)
+    note.answer = answer.answer
+    if (answer.fence !== undefined) note.fence = BigInt(answer.fence)
+    return answer
+  }
+}
+
+/** What an actor holds, by its own view. */
+export class HoldHandle {
+  readonly #actor: Actor
+  readonly #hold: number
+  readonly #lock: string
+
+  constructor(actor: Actor, hold: number, lock: string) {
+    this.#actor = actor
+    this.#hold = hold
+    this.#lock = lock
+  }
+
+  async release(): Promise<Asked['answer']> {
+    return await this.#actor.release(this.#hold, this.#lock)
+  }
+
+  /** Visits the register for so long (at least once), for as long as it believes. */
+  async work(forMs = 0): Promise<void> {
+    await this.#ask(forMs, false)
+  }
+
+  /** Looks, reads the register, and stops just before it writes: resolves there. `done` resolves when it has written. */
+  async workAndStop(): Promise<{ done: Promise<void> }> {
+    const stops = this.#actor.process.stops()
+    const done = this.#ask(0, true)
+    await Promise.race([stops, done])
+    return { done }
+  }
+
+  async #ask(forMs: number, stopAfterLook: boolean): Promise<void> {
+    const { owner, process } = this.#actor
+    await within(forMs + 10_000, process.ask({ do: 'work', owner, hold: this.#hold, forMs, stopAfterLook }))
+  }
+}

@@ -1,0 +1,46 @@
+import { nodeName, ZooKeeper } from '../clients/zookeeper.js'
+import type { Recipe } from '../recipe.js'
+
+const ROOT = '/lab-sequential'
+
+const recipe: Recipe = {
+  name: 'zookeeper-sequential-watch-parent',
+  title: 'ZooKeeper: sequential nodes, everyone watches the parent',
+  store: 'zookeeper',
+  story:
+    'The second version in the posts: take a number; the lowest holds; all others look again whenever one changes.',
+  offers: { ttl: true, blocking: true, reentrant: false },
+  async open(env) {
+    const { urls, ttlMs } = env
+    const zookeeper = await ZooKeeper.open(urls[0]!, ttlMs)
+    await zookeeper.createRoot(ROOT)
+
+    async function acquire(name: string, waitMs: number) {
+      const until = performance.now() + waitMs
+      const prefix = `${nodeName(name)}_lock_`
+      const own = await zookeeper.createSequential(ROOT, prefix)
+      await env.step('has a number')
+      for (;;) {
+        const children = await zookeeper.watchChildren(ROOT)
+        const numbers = children.value.filter((child) => child.startsWith(prefix)).toSorted()
+        const index = numbers.indexOf(own)
+        if (index === -1) throw new Error('the own node is gone')
+        if (index === 0) {
+          return { believes: () => true, release: async () => await zookeeper.delete(`${ROOT}/${own}`) }
+        }
+        if (waitMs === 0 || !(await children.changed(until - performance.now()))) {
+          await zookeeper.delete(`${ROOT}/${own}`)
+          return undefined
+        }
+      }
+    }
+
+    return {
+      tryAcquire: async (name) => await acquire(name, 0),
+      acquire,
+      close: async () => await zookeeper.close(),
+    }
+  },
+}
+
+export default recipe

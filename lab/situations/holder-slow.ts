@@ -1,0 +1,24 @@
+import type { Situation } from '../situation.js'
+
+/** The holder's work takes longer than its ttl. */
+const situation: Situation = {
+  name: 'holder-slow',
+  title: 'holder slower than its ttl',
+  story: 'A works for three times its ttl, in good health. B asks meanwhile, and must not get in while A works on.',
+  async run(stage) {
+    const lock = stage.lock()
+    const [a, b] = await Promise.all([stage.contender('A'), stage.contender('B')])
+    const held = await a.mustBeServed(lock, 'nobody else was there')
+    const working = held?.work(3 * stage.ttlMs)
+    const asking = b.acquire(lock, 3 * stage.ttlMs + stage.patienceMs)
+    const worked = asking.then(async ({ hold }) => await hold?.work(stage.ttlMs / 4))
+    await working
+    await held?.release()
+    const { hold, answer, error } = await asking
+    if (hold === undefined) stage.hang(`B was not served after A had let go (${error ?? answer})`)
+    await worked
+    await hold?.release()
+  },
+}
+
+export default situation
