@@ -36,6 +36,8 @@ export class Desk {
   #leaving = 0
   #allLeft: (() => void) | undefined
   closing = false
+  /** Nothing reaches the store any more. */
+  closed = false
   /** Once closing, nothing is tried for longer than this. */
   closingUntil: number = Number.POSITIVE_INFINITY
 
@@ -189,6 +191,7 @@ export class Desk {
       await Promise.all(this.farewells)
       if (this.#leaving > 0) await new Promise<void>((resolve) => void (this.#allLeft = resolve))
     }
+    this.closed = true
     this.alarms.close()
     this.lanes.close()
   }

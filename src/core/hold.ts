@@ -75,8 +75,8 @@ export class Hold {
   async #release(keepMs: number): Promise<boolean> {
     const { desk, place } = this
     const wasHeld = this.state() !== 'lost'
-    // `close` has told the store already, or is about to.
-    if (place.lostBecause instanceof ClosedError) return false
+    // `close` has told the store already, or is about to; and once closed, what was lost before lapses by itself.
+    if (place.lostBecause instanceof ClosedError || desk.closed) return false
     const now = desk.clock.now()
     const until = Math.min(place.lapsesAt, now + desk.callTimeoutMs)
     publish('release', () => ({ ...desk.describe(place), ms: now - place.heldSince }))

@@ -105,3 +105,11 @@ test('lines() of a store that stalls ends with an error, and does not hang', asy
   await lines
   await locks.close()
 })
+
+test('a lease that was lost before the close is released after it without an error', async () => {
+  const { locks, at } = troubled()
+  const lease = await locks.lock('x').acquire({ renew: false })
+  await at(10_000)
+  await locks.close()
+  expect(await lease.release()).toBe(false)
+})
