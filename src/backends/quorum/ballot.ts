@@ -50,7 +50,7 @@ export class Ballot {
       )
     return entries.map((entry, i) => {
       const order = orders[i]
-      if (order === undefined) return this.#no(votes[i]!, won[i]!)
+      if (order === undefined) return this.#no(votes[i]!, won[i]!, entry.request.wait)
       const { ttlMs } = entry.request
       entry.order = order
       entry.until = sentAt + ttlMs
@@ -234,11 +234,13 @@ export class Ballot {
     return { ...rest, id: entry.ticket, tombstoneMs, ...(ticket.handle === undefined ? {} : { handle: entry.ticket }) }
   }
 
-  #no(votes: Tally, won: boolean): Standing {
+  #no(votes: Tally, won: boolean, wait: boolean): Standing {
     if (votes.gone.length >= this.#majority) return { state: 'gone' }
-    // Too few could say anything at all: that is no "no".
+    // Too few could say anything at all: that is no "no". Who waits asks again in any case; who does not is only
+    // refused when those that said no leave no majority to the rest.
     const answered = votes.yes.size + votes.no.length
-    if (won || answered < this.#majority) return { state: 'failed', error: this.noMajority('join a line', votes) }
+    const open = wait ? answered < this.#majority : this.#nodes.length - votes.no.length >= this.#majority
+    if (won || open) return { state: 'failed', error: this.noMajority('join a line', votes) }
     return { state: 'refused' }
   }
 }
