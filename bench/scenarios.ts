@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import type { Contender, Drain, Hot, Locker, StoreBench } from './contender.js'
+import type { Contender, Drain, Hot, Locker, Pairs, StoreBench } from './contender.js'
 
 export const PROCESSES = 2
 export const DRAIN_WAITERS = 50
@@ -9,25 +9,49 @@ export const HOT_WAITERS = 20
 export const HOT_MS = 3_000
 const DRAIN_LIMIT_MS = 20_000
 
-/** Pairs a second with this many in flight, each on a name of its own. */
-export async function pairs(locker: Locker, inFlight: number, forMs: number): Promise<number> {
-  const lap = async (ms: number): Promise<number> => {
-    let count = 0
-    const until = performance.now() + ms
-    const from = performance.now()
-    await Promise.all(
-      Array.from({ length: inFlight }, async (_, i) => {
-        while (performance.now() < until) {
-          const release = await locker.acquire(`bench:${inFlight}:${i}`)
-          await release()
-          count += 1
-        }
-      }),
-    )
-    return (count / (performance.now() - from)) * 1_000
+const LAPS = 8
+const LAP_MS = 250
+
+/**
+ * Pairs a second with this many in flight, each on a name of its own. The contenders take turns in short laps, so that
+ * a machine that is busy for a while is busy for all of them; each one's middle lap counts.
+ */
+export async function pairs(lockers: ReadonlyMap<string, Locker>, inFlight: number): Promise<Map<string, Pairs>> {
+  const laps = new Map<string, Pairs[]>()
+  // The first two warm up.
+  for (let round = -2; round < LAPS; round += 1) {
+    for (const [name, locker] of lockers) {
+      const done = await lap(locker, inFlight)
+      if (round >= 0) laps.set(name, [...(laps.get(name) ?? []), done])
+    }
   }
-  await lap(forMs / 4)
-  return await lap(forMs)
+  return new Map([...laps].map(([name, all]) => [name, middle(all)]))
+}
+
+async function lap(locker: Locker, inFlight: number): Promise<Pairs> {
+  let count = 0
+  const from = performance.now()
+  const cpu = process.cpuUsage()
+  const until = from + LAP_MS
+  await Promise.all(
+    Array.from({ length: inFlight }, async (_, i) => {
+      while (performance.now() < until) {
+        const release = await locker.acquire(`bench:${inFlight}:${i}`)
+        await release()
+        count += 1
+      }
+    }),
+  )
+  const { user, system } = process.cpuUsage(cpu)
+  return { perSecond: (count / (performance.now() - from)) * 1_000, cpuMicros: (user + system) / count }
+}
+
+function middle(laps: readonly Pairs[]): Pairs {
+  const of = (pick: (one: Pairs) => number): number => {
+    const sorted = laps.map(pick).sort((a, b) => a - b)
+    return (sorted[(LAPS - 1) >> 1]! + sorted[LAPS >> 1]!) / 2
+  }
+  return { perSecond: of(({ perSecond }) => perSecond), cpuMicros: of(({ cpuMicros }) => cpuMicros) }
 }
 
 /** What a worker process is told to do; see worker.ts. */
