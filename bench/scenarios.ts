@@ -8,6 +8,8 @@ export const DRAIN_WAITERS = 50
 export const HOT_WAITERS = 20
 export const HOT_MS = 3_000
 const DRAIN_LIMIT_MS = 20_000
+const SHORT_DRAIN_MS = 2_000
+const DRAINS = 5
 
 const LAPS = 8
 const LAP_MS = 250
@@ -67,20 +69,36 @@ export interface Job {
 export interface Report {
   readonly served: number
   readonly holdMs: number
+  /** When the last was served, on the machine's monotonic clock: closing and exiting are not part of it. */
+  readonly endedAt: number
   readonly counts: readonly number[]
 }
 
-/** All waiters stand behind one holder; how long until the last of them has held for 1 ms. */
+/** The monotonic clock that all processes of this machine share, in ms. */
+export function sharedNow(): number {
+  return Number(process.hrtime.bigint()) / 1e6
+}
+
+/** A drain that is over soon is repeated, and the middle one counts: one hiccup of the machine is not the store's. */
 export async function drain(store: StoreBench, contender: Contender, url: string): Promise<Drain> {
+  const first = await drainOnce(store, contender, url)
+  if (first.ms > SHORT_DRAIN_MS) return first
+  const drains = [first]
+  while (drains.length < DRAINS) drains.push(await drainOnce(store, contender, url))
+  return drains.sort((a, b) => a.ms / a.idealMs - b.ms / b.idealMs)[DRAINS >> 1]!
+}
+
+/** All waiters stand behind one holder; how long until the last of them has held for 1 ms. */
+async function drainOnce(store: StoreBench, contender: Contender, url: string): Promise<Drain> {
   const locker = await contender.open(url)
   const release = await locker.acquire('bench:drain')
   const workers = await startWorkers({ store: store.name, contender: contender.name, url, scenario: 'drain' })
   // Everyone has asked; give those who ask over a network, or poll, a moment to stand in line.
   await new Promise((resolve) => setTimeout(resolve, 500))
-  const from = performance.now()
+  const from = sharedNow()
   await release()
   const reports = await finish(workers, DRAIN_LIMIT_MS)
-  const ms = performance.now() - from
+  const ms = Math.max(...reports.map((one) => one.endedAt)) - from
   await locker.close()
   return { served: sum(reports.map((one) => one.served)), ms, idealMs: sum(reports.map((one) => one.holdMs)) }
 }
