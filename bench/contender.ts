@@ -45,6 +45,12 @@ export interface Goal {
   readonly sense: '≥' | '≤'
 }
 
+/** Pairs a second, and what one costs this process: the second is hardly bent by what else the machine does. */
+export interface Pairs {
+  readonly perSecond: number
+  readonly cpuMicros: number
+}
+
 export interface Drain {
   readonly served: number
   readonly ms: number
@@ -59,7 +65,18 @@ export interface Hot {
 }
 
 /** By contender name. A scenario that was not run is missing. */
-export type Results = Record<string, { sequential?: number; inflight?: number; drain?: Drain; hot?: Hot }>
+export type Results = Record<string, Result>
+
+export interface Result {
+  /** Pairs a second. */
+  sequential?: number
+  inflight?: number
+  /** Microseconds of this process's CPU a pair. */
+  sequentialCpu?: number
+  inflightCpu?: number
+  drain?: Drain
+  hot?: Hot
+}
 
 export function goal(what: string, reached: number, sense: '≥' | '≤', wanted: number): Goal {
   return { what, reached, sense, wanted }

@@ -10,7 +10,7 @@ export function storeNames(): string[] {
 }
 
 /** Names that people look for. */
-const ALIASES: Readonly<Record<string, string>> = { redlock: 'quorum' }
+const ALIASES: Readonly<Record<string, string>> = { quorum: 'redlock' }
 
 export async function loadStore(asked: string): Promise<StoreBench> {
   const name = ALIASES[asked] ?? asked

@@ -3,14 +3,16 @@ import type { Extra, Goal, Results, StoreBench } from './contender.js'
 /** The results as a table for people, ratios beside the first raw contender. */
 export function table(store: StoreBench, results: Results): string {
   const raw = store.contenders.find((one) => one.role === 'raw')
-  const rows = [['', '1 in flight', '64 in flight', 'drain 2×50', '× ideal', 'hot key/s', 'most : least']]
+  const rows = [['', '1 in flight', 'CPU', '64 in flight', 'CPU', 'drain 2×50', '× ideal', 'hot key/s', 'most : least']]
   for (const { name, not } of store.contenders) {
-    const { sequential, inflight, drain, hot } = results[name] ?? {}
+    const { sequential, inflight, sequentialCpu, inflightCpu, drain, hot } = results[name] ?? {}
     const base = raw === undefined ? undefined : results[raw.name]
     rows.push([
       name,
       rate(sequential, base?.sequential) ?? not?.sequential ?? '–',
+      cpu(sequentialCpu),
       rate(inflight, base?.inflight) ?? not?.inflight ?? '–',
+      cpu(inflightCpu),
       drain === undefined
         ? (not?.drain ?? '–')
         : `${drain.ms.toFixed(0)} ms${drain.served < 100 ? ` (${drain.served} of 100)` : ''}`,
@@ -42,6 +44,10 @@ export function goalLines(goals: readonly Goal[]): string {
 function rate(value: number | undefined, base: number | undefined): string | undefined {
   if (value === undefined) return undefined
   return base === undefined ? `${short(value)}/s` : `${short(value)}/s (${(value / base).toFixed(2)}×)`
+}
+
+function cpu(micros: number | undefined): string {
+  return micros === undefined ? '' : `${micros.toFixed(0)} µs`
 }
 
 function short(value: number): string {

@@ -1,6 +1,6 @@
 // A process of many waiters: for the drain and for the hot key.
 import { once } from 'node:events'
-import { DRAIN_WAITERS, HOT_MS, HOT_WAITERS, type Job, type Report } from './scenarios.js'
+import { DRAIN_WAITERS, HOT_MS, HOT_WAITERS, type Job, type Report, sharedNow } from './scenarios.js'
 import { loadStore } from './stores.js'
 
 const job = JSON.parse(process.argv[2]!) as Job
@@ -9,15 +9,26 @@ const contender = store.contenders.find((one) => one.name === job.contender)!
 const locker = await contender.open(job.url)
 let served = 0
 let holdMs = 0
+let endedAt = 0
 const counts = Array.from({ length: job.scenario === 'hot' ? HOT_WAITERS : DRAIN_WAITERS }, () => 0)
 
 function report(): void {
-  const done: Report = { served, holdMs, counts }
+  const done: Report = { served, holdMs, endedAt, counts }
   process.send!(done, () => process.exit())
 }
 
 // The time is over: say what was reached, however far it went.
-process.on('SIGUSR2', report)
+process.on('SIGUSR2', () => {
+  endedAt = sharedNow()
+  report()
+})
+
+// What is measured is the waiting, not the compiler: run every path once or many times before.
+const WARM_UP_MS = 500
+for (const warm = performance.now() + WARM_UP_MS; performance.now() < warm; ) {
+  const release = await locker.acquire(`bench:warm:${process.pid}`)
+  await release()
+}
 process.send!('ready')
 await once(process, 'message')
 
@@ -40,5 +51,6 @@ const all = Promise.all(
 )
 process.send!('asked')
 await all
+endedAt = sharedNow()
 await locker.close()
 report()

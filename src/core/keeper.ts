@@ -8,6 +8,11 @@ import type { Place } from './place.js'
 
 /** Renewals fall on this many instants a period, so that many leases travel in few calls. */
 const BEATS = 8
+/**
+ * A hold that a push told of starts on what is left of the waiting lease, and is renewed to its full ttl this much
+ * later: most holds of a busy line are over by then, and their leave does not stand behind a renewal that nobody needs.
+ */
+const FIRST_RENEWAL_MS = 10
 /** A swap may be repeated: the store knows the new handle by then. */
 const MOST_ADOPT_TRIES = 5
 /** A group that never waits still asks again when the connection broke under it, but not for long. */
@@ -87,13 +92,16 @@ export class Keeper {
     }
   }
 
-  /** A push said so: hold with what is left of the waiting lease, and renew to the full ttl in the same breath. */
+  /** A push said so: hold with what is left of the waiting lease, which is all that is believed in until it is renewed. */
   toldGranted(place: Place, order: bigint): void {
     if (place.state !== 'joining' && place.state !== 'waiting') return
     place.order = order
     const now = this.#desk.clock.now()
-    if (now < place.believedUntil) this.#hold(place, now)
-    this.renewNow(place)
+    const leftMs = place.believedUntil - now
+    if (leftMs <= 0) return this.renewNow(place)
+    place.renewAt = now + Math.min(FIRST_RENEWAL_MS, leftMs / 3)
+    this.#hold(place, now)
+    this.#sleep(place)
   }
 
   toldGone(place: Place): void {

@@ -53,11 +53,11 @@ export class Place implements Sleeper, Receiver<Standing> {
   readonly waitTtlMs: number
   handle: string
   state: PlaceState = 'joining'
-  order: bigint | undefined
-  ahead: number | undefined
+  order: bigint | undefined = undefined
+  ahead: number | undefined = undefined
   /** The hold's ttl: the wish's own until `renew(ttl)` changes it. */
   ttlMs: number
-  waiter: Waiter | undefined
+  waiter: Waiter | undefined = undefined
   #onLost: Set<(reason: unknown) => void> | undefined
 
   /** When the call that last set the lease on the store was sent, and the lease it set. */
@@ -73,7 +73,7 @@ export class Place implements Sleeper, Receiver<Standing> {
   failedJoins = 0
   lastJoinAt: number = Number.NEGATIVE_INFINITY
   lastAnswerAt: number
-  lostBecause: unknown
+  lostBecause: unknown = undefined
   /** Released, and kept alive for the rest of its `minHold` by this process. */
   kept = false
 
@@ -81,7 +81,7 @@ export class Place implements Sleeper, Receiver<Standing> {
   renewAt: number = Number.POSITIVE_INFINITY
   renewing = false
   failures = 0
-  keeper: PlaceKeeper | undefined
+  keeper: PlaceKeeper | undefined = undefined
   wakeAt = 0
   place = -1
 

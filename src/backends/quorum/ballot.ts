@@ -4,7 +4,7 @@ import type { Entry } from './entry.js'
 import type { Floors } from './floors.js'
 import type { Node, Vote } from './node.js'
 import { type Answers, poll } from './poll.js'
-import { isDecided, type Tally, tally } from './tally.js'
+import { isDecided, isSettled, type Tally, tally } from './tally.js'
 
 /** A join that was broken off may arrive late: for so long it finds a tombstone. */
 const TOMBSTONE_MS = 60_000
@@ -97,11 +97,16 @@ export class Ballot {
     const note = (node: Node, vote: Vote<(boolean | BackendError)[]>): void => {
       for (const [i, set] of had.entries()) if (vote.answer[i] === true) set.add(node)
     }
+    // Mostly the same for all servers.
+    const plain = entries.every((entry) => entry === undefined || entry.silent.size === 0)
+      ? tickets.map((ticket, i) => this.#nodeLeave(ticket, entries[i], this.#nodes[0]!))
+      : undefined
     const answers = await poll(
       this.#nodes,
       this.#timeoutMs,
       async (node) => {
-        const vote = await node.leave(tickets.map((ticket, i) => this.#nodeLeave(ticket, entries[i], node)))
+        const requests = plain ?? tickets.map((ticket, i) => this.#nodeLeave(ticket, entries[i], node))
+        const vote = await node.leave(requests)
         note(node, vote)
         return vote
       },
@@ -140,14 +145,14 @@ export class Ballot {
     return { ...request, id: ticket, wait: false, floor: this.#floors.next() }
   }
 
-  async #ask(
+  #ask(
     entries: readonly Entry[],
     ask: (node: Node) => Promise<Vote<Standing[]>>,
     late?: (node: Node, vote: Vote<Standing[]>) => void,
   ): Promise<Votes> {
     const decided = (answers: Votes): boolean =>
-      entries.every((_, i) => isDecided(tally(this.#nodes, answers, i), this.#majority))
-    return await poll(this.#nodes, this.#timeoutMs, ask, decided, late)
+      entries.every((_, i) => isSettled(this.#nodes.length, answers, i, this.#majority))
+    return poll(this.#nodes, this.#timeoutMs, ask, decided, late)
   }
 
   // The second round: where the voters gave different orders, the highest is written back to a majority, so that

@@ -1,7 +1,7 @@
 import { micros, type Node } from './node.js'
 
 /** So much above the servers' clocks (µs), that all of them give the floor itself and no second round is needed. */
-const AHEAD = 2_000n
+const AHEAD = 20_000n
 
 /**
  * Proposes orders. Servers that each drew from their own clock would nearly always differ, and every difference

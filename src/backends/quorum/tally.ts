@@ -47,3 +47,19 @@ export function tally(nodes: readonly Node[], answers: Answers<Vote<Standing[]>>
 export function isDecided(votes: Tally, majority: number): boolean {
   return votes.yes.size >= majority || votes.yes.size + votes.unknown.length < majority
 }
+
+/** Whether the outcome of ticket number `item` stands: the same, counted without noting who said what. */
+export function isSettled(nodes: number, answers: Answers<Vote<Standing[]>>, item: number, majority: number): boolean {
+  let yes = 0
+  let unknown = nodes - answers.size
+  for (const vote of answers.values()) {
+    if (vote instanceof Error) {
+      unknown += 1
+      continue
+    }
+    const { state } = vote.answer[item]!
+    if (state === 'failed') unknown += 1
+    else if (state === 'granted' && vote.counts) yes += 1
+  }
+  return yes >= majority || yes + unknown < majority
+}

@@ -81,14 +81,16 @@ export class IoredisWire implements Wire {
 
   async listen(channel: string, heard: (message: string) => void, back: () => void): Promise<void> {
     if (isCluster(this.#client)) return await this.#listenOnNode(channel, heard, back, 0)
-    const inbox = this.#client.duplicate({ keyPrefix: '', lazyConnect: true, enableReadyCheck: true })
+    // The library's own re-subscription has no handler when the connection breaks again under it: an unhandled rejection.
+    const settings = { keyPrefix: '', lazyConnect: true, enableReadyCheck: true, autoResubscribe: false }
+    const inbox = this.#client.duplicate(settings)
     quiet(inbox)
     this.#inbox = inbox
     inbox.on('message', (_channel, message) => heard(String(message)))
     await inbox.connect()
     await inbox.subscribe(channel)
-    // The library subscribes again by itself, before it says that it is ready.
-    inbox.on('ready', back)
+    // Should it fail, the connection broke again, and is ready again later.
+    inbox.on('ready', () => void inbox.subscribe(channel).then(back, () => undefined))
   }
 
   onReconnect(back: () => void): void {

@@ -24,6 +24,7 @@ export class Keys {
   readonly #own: string
   readonly #cluster: boolean
   readonly #tagged: boolean
+  readonly #onlyLast: string
   readonly #known: Readonly<Record<Kind, Map<string, LineKeys>>> = {
     mutex: new Map(),
     rw: new Map(),
@@ -40,6 +41,7 @@ export class Keys {
     this.#prefix = prefix
     this.#own = own
     this.#cluster = cluster
+    this.#onlyLast = `${prefix}\0last`
   }
 
   /** Names come back, and making their keys anew each time was a third of what a call cost the client. */
@@ -72,7 +74,7 @@ export class Keys {
 
   /** The last order given: one a server, one a slot on a Cluster. */
   last(slot: number): string {
-    return `${this.#prefix}\0${this.#tag(slot)}last`
+    return this.#cluster ? `${this.#prefix}\0${this.#tag(slot)}last` : this.#onlyLast
   }
 
   /** Which run of the server has learnt a quorum's floor. */

@@ -93,9 +93,11 @@ export class RedisBackend implements FloorBackend {
   async join(requests: readonly JoinRequest[]): Promise<Standing[]> {
     const doing = 'join a line'
     const sorted = groupsTogether(requests)
-    const drops = await this.#takeovers(sorted)
+    const { replicas, replicaTimeoutMs } = this.#options
+    const drops = requests.some(({ takeover }) => takeover) ? await this.#takeovers(sorted) : undefined
     const answers = await this.#caller.run(sorted, {
-      ...this.#options,
+      replicas,
+      replicaTimeoutMs,
       script: this.#scripts.join,
       doing,
       wire: this.#open.join,
@@ -103,7 +105,7 @@ export class RedisBackend implements FloorBackend {
       cost: (request) => (request.group === undefined ? 4 : request === firstOfGroup(sorted, request) ? 4 : 0),
       item: (request, before) => joinItem(request, before, drops?.get(request) ?? []),
     })
-    await this.#undoUncopied(sorted, answers)
+    if (replicas > 0) await this.#undoUncopied(sorted, answers)
     const standings = sorted.map((request, i) => this.#stood(answers[i]!, request, doing))
     return sorted === requests ? standings : requests.map((request) => standings[sorted.indexOf(request)]!)
   }
@@ -111,7 +113,8 @@ export class RedisBackend implements FloorBackend {
   async renew(tickets: readonly RenewRequest[]): Promise<Standing[]> {
     const doing = 'renew a ticket'
     const answers = await this.#caller.run(tickets, {
-      ...this.#options,
+      replicas: this.#options.replicas,
+      replicaTimeoutMs: this.#options.replicaTimeoutMs,
       script: this.#scripts.renew,
       doing,
       wire: this.#open.renew,
@@ -125,8 +128,8 @@ export class RedisBackend implements FloorBackend {
   async leave(tickets: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
     for (const { id } of tickets) this.#waiting.delete(id)
     const answers = await this.#caller.run(tickets, {
-      ...this.#options,
       replicas: 0,
+      replicaTimeoutMs: 0,
       script: this.#scripts.leave,
       doing: 'leave a line',
       wire: this.#open.main,
@@ -207,7 +210,6 @@ export class RedisBackend implements FloorBackend {
 
   // Granted here but not on the replicas: a failover would not know of it, so it must not be held.
   async #undoUncopied(requests: readonly JoinRequest[], answers: readonly (string | BackendError)[]): Promise<void> {
-    if (this.#options.replicas === 0) return
     const undone = requests.filter((_, i) => typeof answers[i] === 'string' && answers[i].startsWith('?g'))
     if (undone.length === 0) return
     // Should this fail too, the outcome stays unknown, as its answer says; the caller's own leave follows.
@@ -216,9 +218,8 @@ export class RedisBackend implements FloorBackend {
     )
   }
 
-  async #takeovers(requests: readonly JoinRequest[]): Promise<Map<JoinRequest, string[]> | undefined> {
+  async #takeovers(requests: readonly JoinRequest[]): Promise<Map<JoinRequest, string[]>> {
     const taking = requests.filter(({ takeover }) => takeover)
-    if (taking.length === 0) return undefined
     const found = await this.#guarded('look for earlier tickets', () =>
       Promise.all(taking.map((request) => earlierTickets(this.#looking, request))),
     )

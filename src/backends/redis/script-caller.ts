@@ -42,12 +42,20 @@ export class ScriptCaller {
   }
 
   /** One answer for each request, in order. Rejects when the call failed as a whole. */
-  async run<Request extends { readonly line: LineKey }>(
+  run<Request extends { readonly line: LineKey }>(
     requests: readonly Request[],
     call: ScriptCall<Request>,
   ): Promise<(string | BackendError)[]> {
+    if (requests.length === 1) return this.#one(requests, [this.#keys.of(requests[0]!.line)], call)
     const parts = this.#parts(requests, call)
-    if (parts.length === 1) return await this.#one(requests, parts[0]!.keys, call)
+    return parts.length === 1 ? this.#one(requests, parts[0]!.keys, call) : this.#several(requests, parts, call)
+  }
+
+  async #several<Request extends { readonly line: LineKey }>(
+    requests: readonly Request[],
+    parts: readonly Part[],
+    call: ScriptCall<Request>,
+  ): Promise<(string | BackendError)[]> {
     // One part that fails (a slot that cannot be reached) leaves the others answered.
     const answers: (string | BackendError)[] = []
     await Promise.all(
@@ -98,7 +106,14 @@ export class ScriptCaller {
     for (const { main, order, lease, tickets } of keys) command.push(main, order, lease, tickets)
     if (call.first !== undefined) command.push(call.first)
     for (let i = 0; i < requests.length; i += 1) command.push(call.item(requests[i]!, requests[i - 1]))
-    const [reply, copied] = await this.#evaluate(call, command, first.main)
+    let reply: unknown
+    let copied = true
+    try {
+      if (call.replicas === 0) reply = await call.wire.send(command, first.main)
+      else [reply, copied] = await send(call, command, first.main)
+    } catch (error) {
+      ;[reply, copied] = await load(call, command, first.main, error)
+    }
     if (typeof reply === 'string') return [copied ? reply : `?${reply}`]
     const answers = reply as string[]
     if (answers.length > requests.length) {
@@ -107,19 +122,20 @@ export class ScriptCaller {
     }
     return copied ? answers : answers.map((answer) => `?${answer}`)
   }
+}
 
-  async #evaluate<Request>(call: ScriptCall<Request>, command: string[], key: string): Promise<[unknown, boolean]> {
-    try {
-      return await send(call, command, key)
-    } catch (error) {
-      if (!isNoScript(error)) throw failure(error, call.doing)
-    }
-    // The server was restarted, or its scripts were flushed: the text loads it again.
-    try {
-      return await send(call, ['EVAL', call.script.text, ...command.slice(2)], key)
-    } catch (error) {
-      throw failure(error, call.doing)
-    }
+/** The server was restarted, or its scripts were flushed: the text loads it again. Any other error stays one. */
+async function load<Request>(
+  call: ScriptCall<Request>,
+  command: string[],
+  key: string,
+  error: unknown,
+): Promise<[unknown, boolean]> {
+  if (!isNoScript(error)) throw failure(error, call.doing)
+  try {
+    return await send(call, ['EVAL', call.script.text, ...command.slice(2)], key)
+  } catch (failed) {
+    throw failure(failed, call.doing)
   }
 }
 
