@@ -17,12 +17,17 @@ export interface BatcherOptions<In, Out> {
   readonly timeoutMs: number
   /** What is said when a call is given up. */
   readonly describe: string
+  /** Whether the store would work on one half of the items while this process works on the other. */
+  readonly halves?: () => boolean
 }
 
 /** A call this old no longer holds up what arrived after it: one stalled name must not stall the rest. */
 const STALL_MS = 50
 /** Beyond this many calls under way the store is not slow but gone, and more calls would not help. */
 const MOST_UNDER_WAY = 8
+
+/** Fewer than this go out together: halves of them would cost more calls than the overlap saves. */
+const LEAST_TO_HALVE = 16
 
 /** A microtask by way of a settled promise costs a fraction of `queueMicrotask`. */
 const SETTLED = Promise.resolve()
@@ -86,6 +91,10 @@ export class Batcher<In, Out> {
     return Promise.all(answers)
   }
 
+  get idle(): boolean {
+    return this.#underWay.size === 0
+  }
+
   /** Stops watching the calls under way; they settle when the store lets them. */
   close(): void {
     this.#patrol?.cancel()
@@ -111,12 +120,20 @@ export class Batcher<In, Out> {
     for (const call of this.#underWay) {
       if (now - call.sentAt < STALL_MS) return this.#patrolAt(call.sentAt + STALL_MS, now)
     }
-    this.#send(this.#take(), now)
+    this.#send(this.#take(this.#most()), now)
     if (this.#queue.length > 0) this.#flush()
   }
 
-  #take(): Parcel<In, Out>[] {
+  // Callers that all come at once would go on in step: the store idle while this process works, and the other way round.
+  // With half of them sent and the others behind, the two work at the same time from then on.
+  #most(): number {
     const most = this.#options.maxBatch()
+    const count = this.#queue.length
+    if (count < LEAST_TO_HALVE || this.#options.halves?.() !== true) return most
+    return Math.min(most, (count + 1) >> 1)
+  }
+
+  #take(most: number): Parcel<In, Out>[] {
     let count = 0
     let parcels = 0
     for (const parcel of this.#queue) {

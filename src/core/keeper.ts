@@ -7,6 +7,8 @@ import type { Place } from './place.js'
 
 /** Renewals fall on this many instants a period, so that many leases travel in few calls. */
 const BEATS = 8
+/** A hold that a push gave is renewed to its full ttl after this: one that is released sooner never needs it. */
+const SHORT_HOLD_MS = 5
 /** A swap may be repeated: the store knows the new handle by then. */
 const MOST_ADOPT_TRIES = 5
 /** A group that never waits still asks again when the connection broke under it, but not for long. */
@@ -88,13 +90,22 @@ export class Keeper {
     return false
   }
 
-  /** A push said so: hold with what is left of the waiting lease, and renew to the full ttl in the same breath. */
+  /**
+   * A push said so: hold with what is left of the waiting lease, and renew to the full ttl nearly in the same breath.
+   * In a busy line most holds are over by then, and a hand-off costs the store one call instead of two.
+   */
   toldGranted(place: Place, order: bigint): void {
     if (place.state !== 'joining' && place.state !== 'waiting') return
     place.order = order
     const now = this.#desk.clock.now()
-    if (now < place.believedUntil) this.#hold(place, now)
-    this.renewNow(place)
+    const leftMs = place.believedUntil - now
+    if (leftMs <= 2 * SHORT_HOLD_MS) {
+      if (leftMs > 0) this.#hold(place, now)
+      return this.renewNow(place)
+    }
+    place.renewAt = now + SHORT_HOLD_MS
+    this.#hold(place, now)
+    this.#sleep(place)
   }
 
   toldGone(place: Place): void {

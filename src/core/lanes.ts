@@ -15,9 +15,15 @@ export class Lanes {
   constructor(backend: Backend, clock: Clock, timeoutMs: number) {
     const maxBatch = () => backend.maxBatch
     const describe = `The ${backend.name} store`
-    const shared = { clock, maxBatch, timeoutMs, describe }
+    // A store in this very machine's memory or file is worked by this process itself: there is nothing to overlap.
+    const halves = () => backend.guarantees.scope === 'network' && this.join.idle && this.leave.idle
+    const shared = { clock, maxBatch, timeoutMs, describe, halves }
     this.join = new Batcher({ ...shared, send: (items) => attempt(backend, items, () => backend.join(items)) })
-    this.renew = new Batcher({ ...shared, send: (items) => attempt(backend, items, () => backend.renew(items)) })
+    this.renew = new Batcher({
+      ...shared,
+      halves: () => false,
+      send: (items) => attempt(backend, items, () => backend.renew(items)),
+    })
     this.leave = new Batcher({ ...shared, send: (items) => attempt(backend, items, () => backend.leave(items)) })
   }
 
