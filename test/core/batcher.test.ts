@@ -4,7 +4,7 @@ import { BackendError } from '../../src/core/errors.js'
 import { Random } from '../simulation/random.js'
 import { clockOf, VirtualTime } from '../simulation/virtual-clock.js'
 
-function world(send: (items: readonly string[]) => Promise<string[]>, maxBatch = 3) {
+function world(send: (items: readonly string[]) => Promise<string[]>, maxBatch = 3, halves = false) {
   const time = new VirtualTime()
   const calls: string[][] = []
   const batcher = new Batcher<string, string>({
@@ -16,6 +16,7 @@ function world(send: (items: readonly string[]) => Promise<string[]>, maxBatch =
     maxBatch: () => maxBatch,
     timeoutMs: 5_000,
     describe: 'The store',
+    halves: () => halves,
   })
   const later = (ms: number): Promise<void> => new Promise((resolve) => void time.after(ms, resolve))
   return { time, calls, batcher, later }
@@ -33,6 +34,24 @@ test('what arrives while a call is under way travels in the next, at most maxBat
     ['a', 'b', 'c'],
     ['d', 'e'],
   ])
+})
+
+test('a burst goes out in two halves, one after the other, and in order', async () => {
+  const { time, calls, batcher, later } = world(
+    async (items) => {
+      await later(10)
+      return [...items]
+    },
+    100,
+    true,
+  )
+  const items = Array.from({ length: 20 }, (_, i) => String(i))
+  const answers = Promise.all(items.map((item) => batcher.push(item)))
+  await time.run(time.now + 9, () => {})
+  expect(calls).toEqual([items.slice(0, 10)])
+  await time.run(time.now + 100, () => {})
+  await answers
+  expect(calls).toEqual([items.slice(0, 10), items.slice(10)])
 })
 
 test('one bad item never fails the others: a failed batch is asked again in halves', async () => {
