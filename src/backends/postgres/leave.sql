@@ -30,9 +30,8 @@ BEGIN
     IF FOUND THEN
       IF EXISTS (SELECT FROM "@schema".ticket t WHERE t.line = lines[1] AND t.seat > 0) THEN
         PERFORM "@schema".wake(lines[1]);
-      ELSE
-        PERFORM set_config('synchronous_commit', 'off', true);
       END IF;
+      PERFORM set_config('synchronous_commit', 'off', true);
       RETURN 't';
     END IF;
   END IF;
@@ -106,11 +105,10 @@ BEGIN
     WHERE EXISTS (SELECT FROM "@schema".ticket t WHERE t.line = q.line AND t.seat > 0 AND NOT t.granted)
   LOOP
     PERFORM "@schema".wake(r.line);
-    plain := false;
   END LOOP;
-  -- A release that nobody waits for need not reach the disk before it is answered. Whoever builds on it commits
-  -- after it and takes it to the disk along with his own; and if a crash forgets it, the ticket stands again until
-  -- its lease ends: late, but never two holders.
+  -- A release need not reach the disk before it is answered. Whoever joins or renews after it takes it to the disk
+  -- along with his own; and if a crash forgets it, the ticket stands again until its lease ends, with all that were
+  -- behind it still behind it. Who was told meanwhile that it is his turn keeps his own place: late, never two holders.
   IF plain THEN PERFORM set_config('synchronous_commit', 'off', true); END IF;
   RETURN array_to_string(answers, ' ');
 END

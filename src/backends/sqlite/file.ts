@@ -21,6 +21,8 @@ const BOOT_JUMP = 1_000_000_000
 const BUSY_MS = 50
 const DOZES = 6
 const DOZE_MS = 0.05
+/** Nobody asks again on behalf of who only looks, and looking is in no hurry: a writer may be off the processor for a while. */
+const LOOK_BUSY_MS = 2_000
 /** Opening may meet nine others that do the same, or the last one closing. */
 const OPEN_BUSY_MS = 5_000
 
@@ -58,12 +60,17 @@ export class LockFile {
 
   /** Runs `fn` in one transaction that no other writer can enter; again and again while another is in, but not for long. */
   async transaction<T>(doing: string, fn: () => T): Promise<T> {
-    return await this.#attempt(doing, () => this.#transact(fn, () => true))
+    return await this.#attempt(doing, BUSY_MS, () => this.#transact(fn, () => true))
+  }
+
+  /** The same for a look, which is given more time. */
+  async look<T>(doing: string, fn: () => T): Promise<T> {
+    return await this.#attempt(doing, LOOK_BUSY_MS, () => this.#transact(fn, () => true))
   }
 
   /** The same, but what `fn` did is undone when it says false. */
   async transactionIf(doing: string, fn: () => boolean): Promise<boolean> {
-    return await this.#attempt(doing, () => this.#transact(fn, (done) => done))
+    return await this.#attempt(doing, BUSY_MS, () => this.#transact(fn, (done) => done))
   }
 
   /** Throws when the path no longer leads to this file: those who open it now would not see our tickets. */
@@ -79,9 +86,9 @@ export class LockFile {
     this.#db.close()
   }
 
-  async #attempt<T>(doing: string, fn: () => T): Promise<T> {
+  async #attempt<T>(doing: string, patienceMs: number, fn: () => T): Promise<T> {
     try {
-      return await whileBusy(BUSY_MS, fn)
+      return await whileBusy(patienceMs, fn)
     } catch (error) {
       throw failure(this.path, doing, error)
     }

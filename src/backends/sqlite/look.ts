@@ -40,7 +40,7 @@ async function* linesFrom(file: LockFile, prefix: string): AsyncIterable<string>
   let last = ''
   for (;;) {
     const bounds = [last === '' ? prefix : last, last, PAGE]
-    const page = (await file.transaction('listing names', () => file.sql.lines.all(bounds))) as [string][]
+    const page = (await file.look('listing names', () => file.sql.lines.all(bounds))) as [string][]
     for (const [line] of page) {
       if (!line.startsWith(prefix)) return
       last = line
@@ -51,7 +51,7 @@ async function* linesFrom(file: LockFile, prefix: string): AsyncIterable<string>
 }
 
 async function living(file: LockFile, line: string): Promise<Ticket[]> {
-  const rows = await file.transaction('looking at a line', () => file.sql.ofLine.all([line, 0, ALL]))
+  const rows = await file.look('looking at a line', () => file.sql.ofLine.all([line, 0, ALL]))
   const time = now()
   return (rows as unknown[][])
     .map(readTicket)

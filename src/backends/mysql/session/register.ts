@@ -22,7 +22,8 @@ export class Register {
   readonly #evicted: (ids: string[]) => void
   readonly #tickets = new Map<string, SessionTicket>()
   readonly #written = new Map<string, number>()
-  readonly #changed = new Set<string>()
+  /** What is to be written, and since when. */
+  readonly #changed = new Map<string, number>()
   #timer: NodeJS.Timeout | undefined
   #check: NodeJS.Timeout | undefined
   #writing: Promise<void> = Promise.resolve()
@@ -97,21 +98,29 @@ export class Register {
   }
 
   #soon(id: string): void {
-    this.#changed.add(id)
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined
-      void this.#flush()
-    }, WRITE_AFTER_MS).unref()
+    this.#changed.set(id, performance.now())
+    this.#wind()
     this.#check ??= setInterval(() => void this.#lookForEvictions(), CHECK_MS).unref()
   }
 
-  #flush(): Promise<void> {
-    this.#writing = this.#writing.then(() => this.#write()).catch(() => undefined)
+  /** What changed just now is left for the next time: most holds are over by then. */
+  #wind(): void {
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined
+      const before = performance.now() - WRITE_AFTER_MS / 2
+      void this.#flush(before)
+      if ([...this.#changed.values()].some((at) => at > before)) this.#wind()
+    }, WRITE_AFTER_MS).unref()
+  }
+
+  #flush(before?: number): Promise<void> {
+    this.#writing = this.#writing.then(() => this.#write(before)).catch(() => undefined)
     return this.#writing
   }
 
-  async #write(): Promise<void> {
-    const ids = [...this.#changed].slice(0, MOST_WRITTEN)
+  async #write(before: number = Number.POSITIVE_INFINITY): Promise<void> {
+    const ids: string[] = []
+    for (const [id, at] of this.#changed) if (at <= before && ids.length < MOST_WRITTEN) ids.push(id)
     if (ids.length === 0) return
     for (const id of ids) this.#changed.delete(id)
     const gone = ids.filter((id) => !this.#tickets.has(id))
@@ -123,13 +132,17 @@ export class Register {
       await this.#connections.run(statements.join(';'), 'noting who holds')
       const now = performance.now()
       for (const id of gone) this.#written.delete(id)
-      for (const { request } of here) this.#written.set(request.id, now)
+      for (const { request } of here) {
+        this.#written.set(request.id, now)
+        // Left while it was being written: what was just written goes again.
+        if (!this.#tickets.has(request.id)) this.#soon(request.id)
+      }
     } catch (error) {
       // Others see less for a while. Written with the next change.
-      for (const id of ids) this.#changed.add(id)
+      for (const id of ids) this.#changed.set(id, performance.now())
       throw error
     }
-    if (this.#changed.size > 0) await this.#write()
+    if (ids.length === MOST_WRITTEN) await this.#write(before)
   }
 
   #noteSql(tickets: readonly SessionTicket[]): string {
@@ -154,7 +167,7 @@ export class Register {
       const evicted = rows.filter((row) => flag(row[1])).map(([id]) => string(id))
       if (evicted.length > 0) this.#evicted(evicted)
       const old = performance.now() - NOTE_MS / 3
-      for (const [id, at] of this.#written) if (at < old && this.#tickets.has(id)) this.#changed.add(id)
+      for (const [id, at] of this.#written) if (at < old && this.#tickets.has(id)) this.#changed.set(id, old)
       if (this.#changed.size > 0) await this.#flush()
     } catch {
       // Asked again in a moment.

@@ -17,7 +17,8 @@ export class Register {
   readonly #inbox: string
   readonly #tickets = new Map<string, Ticket>()
   readonly #written = new Set<string>()
-  readonly #changed = new Set<string>()
+  /** What is to be written, and since when. */
+  readonly #changed = new Map<string, number>()
   readonly #roll = new Map<string, () => void>()
   #timer: NodeJS.Timeout | undefined
   #closed = false
@@ -127,16 +128,25 @@ export class Register {
   }
 
   #soon(id: string): void {
-    this.#changed.add(id)
+    this.#changed.set(id, performance.now())
+    this.#wind()
+  }
+
+  /** What changed just now is left for the next time: most holds are over by then. */
+  #wind(): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined
-      if (!this.#closed && this.#changed.size > 0) void this.#write()
+      if (this.#closed) return
+      const before = performance.now() - WRITE_AFTER_MS / 2
+      void this.#write(before)
+      if ([...this.#changed.values()].some((at) => at > before)) this.#wind()
     }, WRITE_AFTER_MS).unref()
   }
 
-  async #write(): Promise<void> {
-    const ids = [...this.#changed]
-    this.#changed.clear()
+  async #write(before: number = Number.POSITIVE_INFINITY): Promise<void> {
+    const ids = [...this.#changed].flatMap(([id, at]) => (at <= before ? [id] : []))
+    if (ids.length === 0) return
+    for (const id of ids) this.#changed.delete(id)
     const here = ids.flatMap((id) => this.#tickets.get(id) ?? [])
     const text = `WITH gone AS (DELETE FROM "${this.#schema}".session_ticket WHERE id = ANY ($1::text[]))
       INSERT INTO "${this.#schema}".session_ticket (id, line, ord, granted, weight, capacity, holder, inbox, pid)
@@ -168,7 +178,7 @@ export class Register {
       }
     } catch {
       // Others see less for a while; the locks themselves are not concerned. Written with the next change.
-      for (const id of ids) this.#changed.add(id)
+      for (const id of ids) this.#changed.set(id, performance.now())
     }
   }
 }
