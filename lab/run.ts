@@ -23,7 +23,7 @@ export interface RunOptions {
   readonly recipes: readonly Recipe[]
   readonly situations: readonly Situation[]
   readonly seed: number
-  /** How many recipes are played at once. */
+  /** How many recipes are played at once; fewer recipes than that are played in halves, thirds and so on. */
   readonly jobs: number
   readonly onCell?: (cell: Cell) => void
   /** A cell could not be played (a server did not start); the others are. Left out: the first such error ends the run. */
@@ -33,12 +33,13 @@ export interface RunOptions {
 /** Plays every recipe in every situation. */
 export async function runMatrix({ recipes, situations, seed, jobs, onCell, onTrouble }: RunOptions): Promise<Cell[]> {
   const cells: Cell[] = []
-  const queue = [...recipes]
+  const queue = parts(recipes, situations, jobs)
   const work = async (): Promise<void> => {
     const theatre = new Theatre()
     try {
-      for (let recipe = queue.shift(); recipe !== undefined; recipe = queue.shift()) {
-        for (const situation of situations) {
+      for (let part = queue.shift(); part !== undefined; part = queue.shift()) {
+        const { recipe } = part
+        for (const situation of part.situations) {
           const cell = await theatre.play(recipe, situation, seedFor(seed, recipe.name, situation.name), onTrouble)
           if (cell === undefined) continue
           cells.push(cell)
@@ -49,8 +50,23 @@ export async function runMatrix({ recipes, situations, seed, jobs, onCell, onTro
       await theatre.close()
     }
   }
-  await Promise.all(Array.from({ length: Math.min(jobs, recipes.length) }, work))
+  await Promise.all(Array.from({ length: Math.min(jobs, queue.length) }, work))
   return cells
+}
+
+interface Part {
+  readonly recipe: Recipe
+  readonly situations: readonly Situation[]
+}
+
+function parts(recipes: readonly Recipe[], situations: readonly Situation[], jobs: number): Part[] {
+  const each = Math.min(situations.length, Math.max(1, Math.ceil(jobs / Math.max(1, recipes.length))))
+  return recipes.flatMap((recipe) =>
+    Array.from({ length: each }, (_, part) => ({
+      recipe,
+      situations: situations.filter((_situation, index) => index % each === part),
+    })),
+  )
 }
 
 /** What one job needs: a register, contenders, and the store that it used last. */

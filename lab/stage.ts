@@ -61,7 +61,7 @@ export class Stage {
 
   /** How long a live contender may have to wait for a lock that nobody holds any more: several ttls, and room for a slow machine. */
   get patienceMs(): number {
-    return 4 * this.ttlMs + 2_000
+    return 3 * this.ttlMs + 1_800
   }
 
   /** How long a holder works where nothing presses: long enough to be seen in the picture, far shorter than a ttl. */
