@@ -23,7 +23,7 @@ export interface RunOptions {
   readonly recipes: readonly Recipe[]
   readonly situations: readonly Situation[]
   readonly seed: number
-  /** How many recipes are played at once; fewer recipes than that are played in halves, thirds and so on. */
+  /** How many recipes are played at once. */
   readonly jobs: number
   readonly onCell?: (cell: Cell) => void
   /** A cell could not be played (a server did not start); the others are. Left out: the first such error ends the run. */
@@ -33,13 +33,15 @@ export interface RunOptions {
 /** Plays every recipe in every situation. */
 export async function runMatrix({ recipes, situations, seed, jobs, onCell, onTrouble }: RunOptions): Promise<Cell[]> {
   const cells: Cell[] = []
-  const queue = parts(recipes, situations, jobs)
+  // With fewer recipes than jobs, the jobs share a recipe's situations, each with servers of its own.
+  const shares = recipes.length < jobs ? jobs : 1
+  const queue = recipes.flatMap((recipe) => dealt(situations, shares).map((share) => ({ recipe, share })))
   const work = async (): Promise<void> => {
     const theatre = new Theatre()
     try {
-      for (let part = queue.shift(); part !== undefined; part = queue.shift()) {
-        const { recipe } = part
-        for (const situation of part.situations) {
+      for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
+        const { recipe, share } = next
+        for (const situation of share) {
           const cell = await theatre.play(recipe, situation, seedFor(seed, recipe.name, situation.name), onTrouble)
           if (cell === undefined) continue
           cells.push(cell)
@@ -54,19 +56,10 @@ export async function runMatrix({ recipes, situations, seed, jobs, onCell, onTro
   return cells
 }
 
-interface Part {
-  readonly recipe: Recipe
-  readonly situations: readonly Situation[]
-}
-
-function parts(recipes: readonly Recipe[], situations: readonly Situation[], jobs: number): Part[] {
-  const each = Math.min(situations.length, Math.max(1, Math.ceil(jobs / Math.max(1, recipes.length))))
-  return recipes.flatMap((recipe) =>
-    Array.from({ length: each }, (_, part) => ({
-      recipe,
-      situations: situations.filter((_situation, index) => index % each === part),
-    })),
-  )
+/** As cards are dealt: one to each in turn. */
+function dealt<T>(items: readonly T[], players: number): T[][] {
+  const hands = Array.from({ length: players }, (_, player) => items.filter((_item, at) => at % players === player))
+  return hands.filter((hand) => hand.length > 0)
 }
 
 /** What one job needs: a register, contenders, and the store that it used last. */

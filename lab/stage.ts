@@ -59,9 +59,12 @@ export class Stage {
     this.random = generator(parts.seed)
   }
 
-  /** How long a live contender may have to wait for a lock that nobody holds any more: several ttls, and room for a slow machine. */
+  /**
+   * How long a live contender may have to wait for a lock that nobody holds any more: several ttls, and room for a
+   * slow machine. Where holds have no ttl they end at once or never.
+   */
   get patienceMs(): number {
-    return 3 * this.ttlMs + 1_800
+    return (this.recipe.offers.ttl ? 4 : 2) * this.ttlMs + 2_000
   }
 
   /** How long a holder works where nothing presses: long enough to be seen in the picture, far shorter than a ttl. */

@@ -2,7 +2,7 @@ import { defaultUrl } from './connect/default.js'
 import { parseStoreUrl, type StoreUrl } from './connect/url.js'
 import type { Backend } from './core/backend.js'
 import { ConfigError } from './core/errors.js'
-import { Holdfast, type HoldfastOptions } from './core/holdfast.js'
+import { clientDefaults, Holdfast, type HoldfastOptions } from './core/holdfast.js'
 
 /** Makes a backend from a URL. One file a store; the optional client libraries are imported there and nowhere else. */
 interface Opener {
@@ -41,6 +41,8 @@ const OPENERS: Record<string, () => Promise<Opener>> = {
  * a SQLite file in the user's state directory.
  */
 export async function connect(url?: string, options: HoldfastOptions = {}): Promise<Holdfast> {
+  // Before anything is opened: nobody would close it.
+  clientDefaults(options)
   const client = new Holdfast(await openBackend(url ?? (process.env['HOLDFAST_URL'] || defaultUrl())), options)
   await client.ready()
   return client
@@ -54,7 +56,7 @@ export async function openBackend(text: string): Promise<Backend> {
 
 /** What the store of a URL must have made for it; undefined when it needs nothing. */
 export async function openMigration(text?: string): Promise<Migration | undefined> {
-  const url = parseStoreUrl(text ?? process.env['HOLDFAST_URL'] ?? defaultUrl())
+  const url = parseStoreUrl(text ?? (process.env['HOLDFAST_URL'] || defaultUrl()))
   return await (await opener(url)).migration?.(url)
 }
 

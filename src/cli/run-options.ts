@@ -1,6 +1,6 @@
 import type { Kind } from '../core/line.js'
 import { checkName } from '../core/name.js'
-import { atMostOne, COMMON, duration, takeApart, UsageError } from './arguments.js'
+import { atMostOne, COMMON, duration, oneName, takeApart, UsageError } from './arguments.js'
 import { shellWord } from './text.js'
 
 /** What `holdfast run` was asked to do, checked. */
@@ -55,12 +55,13 @@ export function readRunOptions(args: readonly string[]): RunOptions | undefined 
   if (values.help) return undefined
   const [name, ...more] = positionals
   if (name === undefined) throw new UsageError('The name of a lock is missing.', 'run')
-  if (split === -1 || more.length > 0) {
+  if (split === -1) {
     throw new UsageError(
-      `Put the command after two dashes: holdfast run ${shellWord(name)} -- ${more.map(shellWord).join(' ') || 'COMMAND'}`,
+      `Put the command after two dashes: holdfast run ${shellWord(name)} -- ${more.map(shellWord).join(' ') || 'COMMAND'}.`,
       'run',
     )
   }
+  oneName('run', positionals)
   const [command, ...commandArgs] = args.slice(split + 1)
   if (command === undefined || command === '') throw new UsageError("There is no command after '--'.", 'run')
   atMostOne('run', { wait: values.wait, 'no-wait': values['no-wait'] })

@@ -1,6 +1,6 @@
 import { isatty } from 'node:tty'
 import { connect } from '../connect.js'
-import { LockTimeoutError } from '../core/errors.js'
+import { ConfigError, LockTimeoutError } from '../core/errors.js'
 import type { Holdfast } from '../core/holdfast.js'
 import type { Lease } from '../core/lease.js'
 import type { Lock } from '../core/lock.js'
@@ -35,6 +35,11 @@ export async function run(args: readonly string[]): Promise<number> {
   let locks: Holdfast | undefined
   try {
     locks = await unlessAborted(connect(options.store), giveUp)
+    if (locks.guarantees.scope === 'process') {
+      throw new ConfigError(
+        `The ${locks.store} store is gone with this process, so it keeps no other command out. Choose another.`,
+      )
+    }
     await warden.ready
     const startedAt = bootMs()
     const lease = await take(locks, options, giveUp, warden)

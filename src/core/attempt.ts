@@ -36,6 +36,7 @@ export class Attempt implements Waiter {
   readonly #resolve: (outcome: Outcome) => void
   readonly #reject: (error: unknown) => void
   #cleanups: (() => void)[] | undefined
+  #cancelRetry: (() => void) | undefined
 
   private constructor(
     taker: Taker,
@@ -116,6 +117,11 @@ export class Attempt implements Waiter {
   #start(): void {
     const { signal, waitMs } = this.#wish.options
     this.#desk.alive.begin()
+    // A signal that has aborted already never tells again: between two lines of a group, nobody else looks.
+    if (signal?.aborted) {
+      this.#place.state = 'left'
+      return this.#giveUp(signal.reason)
+    }
     if (signal !== undefined) this.#later(this.#desk.aborts.on(signal, () => this.#giveUp(signal.reason)))
     if (this.#wait && waitMs !== Number.POSITIVE_INFINITY) {
       this.#later(this.#desk.at(this.#startedAt + waitMs, () => this.#timeOut(waitMs)))
@@ -130,24 +136,23 @@ export class Attempt implements Waiter {
   }
 
   #again(tries: number, fn: () => void): void {
-    const cancel = this.#desk.at(this.#desk.clock.now() + this.#desk.retryMs(tries), () => {
+    this.#cancelRetry = this.#desk.at(this.#desk.clock.now() + this.#desk.retryMs(tries), () => {
       if (!this.#done) fn()
     })
-    this.#later(cancel)
   }
 
   #timeOut(waitMs: number): void {
     const { name } = this.#wish.line
     const place = this.#place
     if (this.#lastError !== undefined && place.lastAnswerAt <= this.#startedAt) {
-      const message = `The ${this.#desk.backend.name} store did not answer for '${name}' within ${waitMs} ms, so whether it is free is unknown.`
+      const message = `The ${this.#desk.backend.name} store did not answer for '${name}' within ${Math.round(waitMs)} ms, so whether it is free is unknown.`
       return this.#giveUp(new BackendError(message, { retryable: true, cause: this.#lastError }))
     }
     publish('timeout', () => ({ ...this.#desk.describe(place), ms: waitMs }))
     const ahead = place.ahead === undefined ? '' : ` (${place.ahead} ahead)`
     this.#giveUp(
       new LockTimeoutError(
-        `'${name}' was not free within ${waitMs} ms${ahead}. See who holds it with view('${name}') or 'holdfast show ${name}', or wait longer.`,
+        `'${name}' was not free within ${Math.round(waitMs)} ms${ahead}. See who holds it with view('${name}') or 'holdfast show ${name}', or wait longer.`,
       ),
     )
   }
@@ -174,6 +179,7 @@ export class Attempt implements Waiter {
     this.#done = true
     this.#desk.pending.delete(this)
     for (const cleanup of this.#cleanups ?? []) cleanup()
+    this.#cancelRetry?.()
     this.#desk.alive.end()
   }
 }

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from './clock.js'
-import { BackendError } from './errors.js'
+import { BackendError, ClosedError } from './errors.js'
 
 /** What came back for one item, and when the call that carried it was sent. */
 export interface Answer<Out> {
@@ -54,6 +54,7 @@ export class Batcher<In, Out> {
   readonly #queue: Parcel<In, Out>[] = []
   readonly #underWay = new Set<Call<In, Out>>()
   #flushing = false
+  #closed = false
   #patrol: Timer | undefined
 
   constructor(options: BatcherOptions<In, Out>) {
@@ -86,10 +87,18 @@ export class Batcher<In, Out> {
     return Promise.all(answers)
   }
 
-  /** Stops watching the calls under way; they settle when the store lets them. */
+  /** Ends: what is under way or comes later has no answer any more, and nobody is left waiting for one. */
   close(): void {
+    this.#closed = true
     this.#patrol?.cancel()
     this.#patrol = undefined
+    const calls = [...this.#underWay]
+    this.#underWay.clear()
+    for (const call of calls) {
+      call.givenUp = true
+      fail(call.parcels, closed())
+    }
+    fail(this.#queue.splice(0), closed())
   }
 
   // In a microtask: what one turn of the event loop asks for goes out as one call.
@@ -105,6 +114,7 @@ export class Batcher<In, Out> {
   }
 
   #flush(): void {
+    if (this.#closed) return fail(this.#queue.splice(0), closed())
     if (this.#queue.length === 0) return
     const now = this.#options.clock.now()
     if (this.#underWay.size >= MOST_UNDER_WAY) return
@@ -193,6 +203,10 @@ export class Batcher<In, Out> {
     const [oldest] = this.#underWay
     if (oldest !== undefined) this.#patrolAt(oldest.sentAt + this.#options.timeoutMs, now)
   }
+}
+
+function closed(): ClosedError {
+  return new ClosedError('The client was closed before the store answered.')
 }
 
 function fail<In, Out>(parcels: readonly Parcel<In, Out>[], error: unknown): void {

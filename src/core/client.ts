@@ -60,15 +60,42 @@ export class Client {
 
   /** Takes a ticket; undefined when refused. */
   take(wish: Wish, wait: boolean): Promise<Hold | undefined> {
+    // Also between two lines of a group: what joins after `close` has looked is ended by nobody.
+    this.assertOpen()
     return this.#opened ? Attempt.run(this, wish, wait) : this.#openAndTake(wish, wait)
   }
 
   async #openAndTake(wish: Wish, wait: boolean): Promise<Hold | undefined> {
-    await this.ready()
+    const { waitMs } = wish.options
+    const until = this.desk.clock.now() + waitMs
+    await this.opens(wish.options, wait)
     // What the store promises may only be known once it is open; and the signal may have aborted meanwhile.
     this.check(wish.options)
     wish.options.signal?.throwIfAborted()
-    return await Attempt.run(this, wish, wait)
+    const options = { ...wish.options, waitMs: Math.max(0, until - this.desk.clock.now()) }
+    return await Attempt.run(this, { ...wish, options }, wait)
+  }
+
+  /** Opens the store, but waits no longer for it than the caller does for a lock. */
+  async opens({ signal, waitMs }: Resolved, wait: boolean): Promise<void> {
+    const { desk } = this
+    if (this.#opened) return this.assertOpen()
+    const cleanups: (() => void)[] = []
+    const ended = new Promise<never>((_, reject) => {
+      const waiter = { end: () => reject(new ClosedError('The client was closed before the store was open.')) }
+      desk.pending.add(waiter)
+      cleanups.push(() => desk.pending.delete(waiter))
+      if (signal !== undefined) cleanups.push(desk.aborts.on(signal, () => reject(signal.reason)))
+      if (!wait || waitMs === Number.POSITIVE_INFINITY) return
+      const message = `The ${desk.backend.name} store was not open within ${Math.round(waitMs)} ms, so what is free is unknown.`
+      const timeOut = (): void => reject(new BackendError(message, { retryable: true }))
+      cleanups.push(desk.at(desk.clock.now() + waitMs, timeOut))
+    })
+    try {
+      await Promise.race([this.ready(), ended])
+    } finally {
+      for (const cleanup of cleanups) cleanup()
+    }
   }
 
   /** Goes on with a ticket that another process let go of, under a new secret handle. */
@@ -86,7 +113,8 @@ export class Client {
     place.order = ticket.order
     place.handle = randomUUID()
     const swap = { ...place.renewRequest(), handle: ticket.handle, nextHandle: place.handle, nextHolder: holder }
-    const granted = await this.desk.keeper.adopt(place, swap)
+    const granted = await this.desk.seeOff(this.desk.keeper.adopt(place, swap))
+    this.assertOpen()
     if (!granted)
       throw new LockLostError(`'${line.name}' cannot be adopted: it was released, lost, or adopted by another.`)
     return new Hold(this.desk, place)
@@ -98,8 +126,12 @@ export class Client {
     const { name } = desk.backend
     desk.alive.begin()
     let cancel: (() => void) | undefined
+    // No timer outlives `close`: what is still asked then is answered by it.
+    const question = { end: (): void => undefined }
+    desk.pending.add(question)
     try {
       const late = new Promise<never>((_, reject) => {
+        question.end = () => reject(new ClosedError('The client was closed before the store answered.'))
         cancel = desk.at(desk.clock.now() + desk.callTimeoutMs, () =>
           reject(
             new BackendError(`The ${name} store did not answer within ${desk.callTimeoutMs} ms.`, { retryable: true }),
@@ -111,6 +143,7 @@ export class Client {
       throw asBackendError(name, error)
     } finally {
       cancel?.()
+      desk.pending.delete(question)
       desk.alive.end()
     }
   }
@@ -148,19 +181,14 @@ export class Client {
     desk.closing = true
     desk.closingUntil = desk.clock.now() + desk.callTimeoutMs
     for (const attempt of [...desk.pending]) attempt.end()
-    for (const place of [...desk.places.values()]) {
-      if (place.state !== 'held') continue
-      desk.keeper.lose(
-        place,
-        'the client was closed',
-        new ClosedError(`The client was closed while it held '${place.wish.line.name}'.`),
-      )
-      desk.leaveInBackground(place)
-    }
+    for (const place of [...desk.places.values()]) desk.letGo(place)
     try {
-      await this.#opening?.catch(() => undefined)
+      const opening = this.#opening?.catch(() => undefined)
+      // An open that hangs must not make this hang; should it succeed after all, it is closed then.
+      if (opening !== undefined && !this.#opened) await Promise.race([opening, desk.pause(desk.callTimeoutMs)])
       await desk.close()
       if (this.#opened) await desk.backend.close()
+      else void opening?.then(() => (this.#opened ? desk.backend.close().catch(() => undefined) : undefined))
     } finally {
       desk.alive.close()
     }

@@ -2,7 +2,7 @@ import { Aborts } from './aborts.js'
 import { AlarmClock } from './alarm.js'
 import type { Backend, BackendEvents } from './backend.js'
 import type { Clock } from './clock.js'
-import { BackendError } from './errors.js'
+import { BackendError, ClosedError } from './errors.js'
 import { publish } from './events.js'
 import { Keeper } from './keeper.js'
 import { Lanes } from './lanes.js'
@@ -28,11 +28,16 @@ export class Desk {
   /** Every ticket that may still get an answer that matters, by id. */
   readonly places: Map<string, Place> = new Map()
   readonly callTimeoutMs: number
-  /** Releases under way in the background; `close` waits for them. */
+  /** What may still leave a ticket behind; `close` waits for it. */
   readonly farewells: Set<Promise<unknown>> = new Set()
   /** The acquires that are still pending. */
   readonly pending: Set<{ end(): void }> = new Set()
+  /** Calls of `leave` under way. Counted, for a release on the hot path needs no further promise. */
+  #leaving = 0
+  #allLeft: (() => void) | undefined
   closing = false
+  /** Nothing reaches the store any more. */
+  closed = false
   /** Once closing, nothing is tried for longer than this. */
   closingUntil: number = Number.POSITIVE_INFINITY
 
@@ -93,6 +98,7 @@ export class Desk {
    */
   async leave(place: Place, keepMs: number, until: number): Promise<boolean> {
     this.alive.begin()
+    this.#leaving += 1
     try {
       for (let failures = 1; ; failures += 1) {
         let error: unknown
@@ -110,15 +116,50 @@ export class Desk {
       }
     } finally {
       this.alive.end()
+      this.#leaving -= 1
+      if (this.#leaving === 0) this.#allLeft?.()
     }
   }
 
   /** Leaves without making anyone wait for it; for as long as the ticket, or a join of it, may still be out there. */
   leaveInBackground(place: Place): void {
-    const farewell = this.leave(place, 0, place.leaveUntil)
-      .catch((error: unknown) => this.report(place, error))
-      .finally(() => this.farewells.delete(farewell))
+    this.leave(place, 0, place.leaveUntil).catch((error: unknown) => this.report(place, error))
+  }
+
+  /** The store cannot keep others out by itself, so the ticket is kept alive until then: for as long as this process lives. */
+  keepThenLeave(place: Place, keepMs: number): void {
+    place.kept = true
+    const leave = async (): Promise<void> => {
+      await this.pause(keepMs)
+      this.keeper.forget(place)
+      place.state = 'left'
+      await this.leave(place, 0, place.leaveUntil)
+    }
+    void this.seeOff(leave().catch((error: unknown) => this.report(place, error)))
+  }
+
+  /** Lets go of what is held when the client is closed; like any release, not before its `minHold`. */
+  letGo(place: Place): void {
+    if (place.state !== 'held' || place.kept) return
+    const keepMs = place.keepMs(this.clock.now())
+    const reason = new ClosedError(`The client was closed while it held '${place.wish.line.name}'.`)
+    if (keepMs > 0 && this.backend.guarantees.minHold === 'process') {
+      place.lostBecause = reason
+      place.tellLost()
+      return this.keepThenLeave(place, keepMs)
+    }
+    this.keeper.lose(place, 'the client was closed', reason)
+    this.leave(place, keepMs, place.leaveUntil).catch((error: unknown) => this.report(place, error))
+  }
+
+  /** Has `close` wait for it. It must end by itself. */
+  seeOff<T>(work: Promise<T>): Promise<T> {
+    const farewell: Promise<unknown> = work.then(
+      () => this.farewells.delete(farewell),
+      () => this.farewells.delete(farewell),
+    )
     this.farewells.add(farewell)
+    return work
   }
 
   /** An error that has no caller to go to goes to the diagnostics channel. */
@@ -145,8 +186,12 @@ export class Desk {
   }
 
   async close(): Promise<void> {
-    // Each farewell ends by itself: answered, or lapsed.
-    await Promise.all(this.farewells)
+    // Each farewell ends by itself: answered, or lapsed. One that ends may start another, such as an undo.
+    while (this.farewells.size > 0 || this.#leaving > 0) {
+      await Promise.all(this.farewells)
+      if (this.#leaving > 0) await new Promise<void>((resolve) => void (this.#allLeft = resolve))
+    }
+    this.closed = true
     this.alarms.close()
     this.lanes.close()
   }

@@ -59,7 +59,7 @@ export class Election {
   /** Who leads now, if anyone. */
   async leader(): Promise<TicketInfo | undefined> {
     await this.#client.ready()
-    const views = await this.#client.desk.backend.view(this.name)
+    const views = await this.#client.ask((backend) => backend.view(this.name))
     const line = views.map(viewLine).find((view) => view.kind === 'mutex')
     return line?.tickets.find((ticket) => ticket.state === 'held')
   }

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import type { Client } from './client.js'
 import { runInside } from './context.js'
-import { ConfigError, LockLostError, LockTimeoutError } from './errors.js'
+import { BackendError, ConfigError, LockLostError, LockTimeoutError } from './errors.js'
 import { Hold } from './hold.js'
 import { Lease, type LeaseState } from './lease.js'
 import { byLine, lineText } from './line.js'
-import type { Lock } from './lock.js'
-import { type AcquireOptions, type Resolved, resolveOptions } from './options.js'
+import { Lock } from './lock.js'
+import { type AcquireOptions, type LockOptions, type Resolved, resolveOptions } from './options.js'
 import type { Wish } from './place.js'
 
 /** A hold on several lines at once. It has no fence of its own: each line has one, in `leases`. */
@@ -94,13 +94,20 @@ export class LockGroup {
   readonly #client: Client
   readonly #locks: readonly Lock[]
   readonly #defaults: Resolved
+  readonly #options: LockOptions | undefined
 
   /** @internal */
-  constructor(client: Client, locks: readonly Lock[], defaults: Resolved) {
+  constructor(client: Client, locks: readonly Lock[], defaults: Resolved, options: LockOptions | undefined) {
     if (locks.length === 0) throw new ConfigError('all([]) has nothing to lock. Name at least one.')
+    for (const lock of locks) {
+      if (!(lock instanceof Lock))
+        throw new ConfigError('all([...]) takes names and locks, such as readWriteLock(name).read.')
+      if (!lock.isOf(client)) throw new ConfigError(`all([...]): '${lock.name}' is a lock of another client.`)
+    }
     this.#client = client
     this.#locks = locks
-    this.#defaults = defaults
+    this.#defaults = resolveOptions(defaults, options)
+    this.#options = options
   }
 
   /** Waits until all are held. `wait` bounds the whole of it. */
@@ -110,14 +117,16 @@ export class LockGroup {
     const until = this.#client.desk.clock.now() + waitMs
     signal?.throwIfAborted()
     const wishes = this.#wishes(options)
-    const group = await this.#tryAll(wishes, waitMs > 0)
+    const group = await this.#tryAll(wishes, resolved, waitMs > 0)
     if (group !== undefined) return group
     if (waitMs === 0) throw new LockTimeoutError(`${this.#list()} could not be had together at once.`)
     return await this.#oneByOne(wishes, until, waitMs)
   }
 
   async tryAcquire(options?: AcquireOptions): Promise<GroupLease | undefined> {
-    return await this.#tryAll(this.#wishes(options), false)
+    const resolved = resolveOptions(this.#defaults, options)
+    resolved.signal?.throwIfAborted()
+    return await this.#tryAll(this.#wishes(options), resolved, false)
   }
 
   async use<T>(fn: (lease: GroupLease) => T | PromiseLike<T>, options?: AcquireOptions): Promise<Awaited<T>> {
@@ -139,7 +148,7 @@ export class LockGroup {
   #wishes(options: AcquireOptions | undefined): { lock: Lock; wish: Wish }[] {
     const byText = new Map<string, { lock: Lock; wish: Wish }>()
     for (const lock of this.#locks) {
-      const wish = lock.wish(options)
+      const wish = lock.wish(options, this.#options)
       const text = lineText(wish.line)
       const known = byText.get(text)
       if (known === undefined || known.wish.weight < wish.weight) byText.set(text, { lock, wish })
@@ -147,18 +156,35 @@ export class LockGroup {
     return [...byText.values()].sort((a, b) => byLine(a.wish.line, b.wish.line))
   }
 
-  async #tryAll(wishes: readonly { lock: Lock; wish: Wish }[], wait: boolean): Promise<GroupLease | undefined> {
-    await this.#client.ready()
-    const reentered = wishes.map(({ lock, wish }) => lock.reentered(wish, wait))
-    if (reentered.includes('refused')) return undefined
+  async #tryAll(
+    wishes: readonly { lock: Lock; wish: Wish }[],
+    resolved: Resolved,
+    wait: boolean,
+  ): Promise<GroupLease | undefined> {
+    await this.#client.opens(resolved, wait)
+    const held = wishes.map(({ lock, wish }) => lock.reentered(wish, wait))
+    if (held.includes('refused')) return undefined
+    // Entered before anything is awaited: the outer handle may be released meanwhile.
+    const reentered = held.map((hold) => (hold instanceof Hold ? new Lease(hold) : undefined))
     const fresh = wishes.filter((_, i) => reentered[i] === undefined).map(({ wish }) => wish)
-    const taken = fresh.length === 0 ? [] : await this.#takeTogether(fresh)
-    if (taken === undefined) return undefined
-    const rest = [...taken]
-    return new GroupLease(reentered.map((hold) => new Lease(hold instanceof Hold ? hold : rest.shift()!)))
+    let rest: Lease[] | undefined
+    try {
+      const taken = fresh.length === 0 ? [] : await this.#takeTogether(fresh, wait)
+      rest = taken?.map((hold) => new Lease(hold))
+      resolved.signal?.throwIfAborted()
+    } catch (error) {
+      await undo([...reentered, ...(rest ?? [])])
+      throw error
+    }
+    if (rest === undefined) {
+      await undo(reentered)
+      return undefined
+    }
+    const news = rest.values()
+    return new GroupLease(reentered.map((lease) => lease ?? news.next().value!))
   }
 
-  async #takeTogether(wishes: readonly Wish[]): Promise<Hold[] | undefined> {
+  async #takeTogether(wishes: readonly Wish[], wait: boolean): Promise<Hold[] | undefined> {
     const { desk } = this.#client
     const { guarantees, maxBatch } = desk.backend
     if (wishes.length === 1 || !guarantees.atomicGroup || wishes.length > maxBatch)
@@ -166,8 +192,13 @@ export class LockGroup {
     const places = wishes.map((wish) => this.#client.newPlace(wish))
     desk.alive.begin()
     try {
-      const granted = await desk.keeper.joinTogether(places, randomUUID())
-      return granted ? places.map((place) => new Hold(desk, place)) : undefined
+      const outcome = await desk.seeOff(desk.keeper.joinTogether(places, randomUUID()))
+      if (outcome === 'held') return places.map((place) => new Hold(desk, place))
+      // Too late is not "somebody else holds it": who may wait goes on, who may not learns that it is unknown.
+      if (outcome === 'refused' || wait) return undefined
+      throw new BackendError(`The ${desk.backend.name} store answered too late for ${this.#list()}.`, {
+        retryable: true,
+      })
     } finally {
       desk.alive.end()
     }
@@ -179,13 +210,13 @@ export class LockGroup {
       for (const wish of wishes) {
         const hold = await this.#client.take(wish, false)
         if (hold === undefined) {
-          await undo(holds)
+          await undoHolds(holds)
           return undefined
         }
         holds.push(hold)
       }
     } catch (error) {
-      await undo(holds)
+      await undoHolds(holds)
       throw error
     }
     return holds
@@ -202,7 +233,7 @@ export class LockGroup {
         const hold = reentered instanceof Hold ? reentered : await this.#client.take({ ...wish, options }, left > 0)
         if (hold === undefined) {
           throw new LockTimeoutError(
-            `${this.#list()} could not be had together within ${waitMs} ms: '${wish.line.name}' is held.`,
+            `${this.#list()} could not be had together within ${Math.round(waitMs)} ms: '${wish.line.name}' is held.`,
           )
         }
         leases.push(new Lease(hold))
@@ -212,7 +243,7 @@ export class LockGroup {
         throw new LockLostError(`${this.#list()}: one of them was lost while waiting for the rest.`)
       return group
     } catch (error) {
-      await Promise.all(leases.map((lease) => lease[Symbol.asyncDispose]()))
+      await undo(leases)
       throw error
     }
   }
@@ -223,6 +254,10 @@ export class LockGroup {
 }
 
 /** Gives back what was taken on the way to all; what cannot be told lapses by itself. */
-async function undo(holds: readonly Hold[]): Promise<void> {
-  await Promise.allSettled(holds.map((hold) => hold.leave()))
+async function undoHolds(holds: readonly Hold[]): Promise<void> {
+  await Promise.allSettled(holds.map((hold) => hold.undo()))
+}
+
+async function undo(leases: readonly (Lease | undefined)[]): Promise<void> {
+  await Promise.allSettled(leases.filter((lease) => lease !== undefined).map((lease) => Lease.undo(lease)))
 }

@@ -34,6 +34,12 @@ export function parseTicket(text: string): HandedOver {
     const [, kind, name, id, handle, order, weight, capacity, ttlMs, graceMs, owner, note] = fields as unknown[]
     const known = KINDS.find((one) => one === kind)
     if (known === undefined) throw new TypeError('unknown kind')
+    for (const number of [weight, capacity, ttlMs, graceMs]) {
+      if (typeof number !== 'number' || number < 0) throw new TypeError('not a number')
+    }
+    for (const part of [id, handle, order, owner]) {
+      if (typeof part !== 'string' || part === '') throw new TypeError('not a text')
+    }
     return {
       line: { kind: known, name: checkName(name) },
       id: String(id),

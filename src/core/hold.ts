@@ -1,4 +1,5 @@
 import type { Desk } from './desk.js'
+import { ClosedError } from './errors.js'
 import { publish } from './events.js'
 import type { Place } from './place.js'
 
@@ -31,7 +32,15 @@ export class Hold {
   leave(): Promise<boolean> {
     this.#handles -= 1
     if (this.#handles > 0) return Promise.resolve(this.state() !== 'lost')
-    this.#farewell ??= this.#release()
+    this.#farewell ??= this.#release(this.#keepMs())
+    return this.#farewell
+  }
+
+  /** Gives one handle back as if it had never been: what a group took on its way to all keeps nobody out. */
+  undo(): Promise<boolean> {
+    this.#handles -= 1
+    if (this.#handles > 0) return Promise.resolve(true)
+    this.#farewell ??= this.#release(0)
     return this.#farewell
   }
 
@@ -46,8 +55,8 @@ export class Hold {
   /** What can be said of the hold at this moment, by the clock and not by what a timer found. */
   state(): 'held' | 'uncertain' | 'lost' | 'released' {
     const { desk, place } = this
-    if (place.state === 'lost') return 'lost'
-    if (place.state !== 'held') return 'released'
+    if (place.state === 'lost' || (place.kept && place.lostBecause !== undefined)) return 'lost'
+    if (place.state !== 'held' || place.kept) return 'released'
     const now = desk.clock.now()
     if (now >= place.deadline) {
       desk.keeper.lose(place, 'its lease ran out before the store answered a renewal')
@@ -59,15 +68,20 @@ export class Hold {
     return 'uncertain'
   }
 
-  async #release(): Promise<boolean> {
+  #keepMs(): number {
+    return this.state() === 'lost' ? 0 : this.place.keepMs(this.desk.clock.now())
+  }
+
+  async #release(keepMs: number): Promise<boolean> {
     const { desk, place } = this
     const wasHeld = this.state() !== 'lost'
+    // `close` has told the store already, or is about to; and once closed, what was lost before lapses by itself.
+    if (place.lostBecause instanceof ClosedError || desk.closed) return false
     const now = desk.clock.now()
-    const keepMs = wasHeld ? Math.max(0, place.heldSince + place.wish.options.minHoldMs - now) : 0
     const until = Math.min(place.lapsesAt, now + desk.callTimeoutMs)
     publish('release', () => ({ ...desk.describe(place), ms: now - place.heldSince }))
     if (keepMs > 0 && desk.backend.guarantees.minHold === 'process') {
-      this.#keepThenLeave(keepMs)
+      desk.keepThenLeave(place, keepMs)
       return true
     }
     desk.keeper.forget(place)
@@ -79,20 +93,5 @@ export class Hold {
       if (keepMs === 0) desk.leaveInBackground(place)
       throw error
     }
-  }
-
-  // The store cannot keep others out by itself, so the ticket is kept alive until then: for as long as this process lives.
-  #keepThenLeave(keepMs: number): void {
-    const { desk, place } = this
-    const farewell = desk
-      .pause(keepMs)
-      .then(() => {
-        desk.keeper.forget(place)
-        place.state = 'left'
-        return desk.leave(place, 0, place.leaveUntil)
-      })
-      .catch((error: unknown) => desk.report(place, error))
-      .finally(() => desk.farewells.delete(farewell))
-    desk.farewells.add(farewell)
   }
 }

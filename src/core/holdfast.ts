@@ -8,7 +8,7 @@ import { LockGroup } from './group.js'
 import { parseTicket } from './handover.js'
 import { CALL_TIMEOUT_MS } from './lanes.js'
 import { Lease } from './lease.js'
-import { type LineKey, RW_CAPACITY } from './line.js'
+import { KINDS, type LineKey, RW_CAPACITY } from './line.js'
 import { Lock } from './lock.js'
 import { checkName } from './name.js'
 import { DEFAULTS, type LockOptions, type Resolved, resolveOptions } from './options.js'
@@ -37,7 +37,8 @@ export class Holdfast implements AsyncDisposable {
   readonly #defaults: Resolved
 
   constructor(backend: Backend, options: HoldfastOptions = {}) {
-    this.#defaults = resolveOptions(DEFAULTS, options, ['callTimeout', 'clock'])
+    checkBackend(backend)
+    this.#defaults = clientDefaults(options)
     const { callTimeout = CALL_TIMEOUT_MS, clock = systemClock } = options
     this.#client = new Client(backend, clock, durationMs(callTimeout, 'callTimeout'))
   }
@@ -82,8 +83,9 @@ export class Holdfast implements AsyncDisposable {
 
   /** Several locks as one: held in all, or standing in none. A name stands for its mutex. */
   all(locks: readonly (string | Lock)[], options?: LockOptions): LockGroup {
-    const list = locks.map((one) => (typeof one === 'string' ? this.lock(one, options) : one))
-    return new LockGroup(this.#client, list, resolveOptions(this.#defaults, options))
+    if (!Array.isArray(locks)) throw new ConfigError("all takes a list: all(['a', 'b']).")
+    const list = locks.map((one: string | Lock) => (typeof one === 'string' ? this.lock(one) : one))
+    return new LockGroup(this.#client, list, this.#defaults, options)
   }
 
   /** A leader election: the mutex of that name, held for as long as one leads. */
@@ -101,24 +103,29 @@ export class Holdfast implements AsyncDisposable {
 
   /** Every line whose name starts so. */
   async *lines(prefix = ''): AsyncIterable<LineInfo> {
+    if (typeof prefix !== 'string') throw new ConfigError(`lines: a prefix is a string, not ${typeof prefix}.`)
     await this.#client.ready()
     const names = this.#client.desk.backend.names(prefix)[Symbol.asyncIterator]()
+    let stuck = true
     try {
       for (;;) {
         // Each step is a question of its own: bounded, and the process stays alive until it is answered.
         const { done, value } = await this.#client.ask(() => names.next())
+        stuck = done === true
         if (done === true) return
         yield* await this.view(value)
+        stuck = true
       }
     } finally {
-      await names.return?.()
+      // A generator that is stuck in a step ends only after it, so nobody can wait for that.
+      if (!stuck) await names.return?.()
     }
   }
 
   /** Breaks a stuck holder, or takes a waiter out of line; its signal aborts. False when it was gone already. */
   async evict(ticket: Pick<TicketInfo, 'kind' | 'name' | 'id' | 'fence'>): Promise<boolean> {
+    const { kind, name, id, fence } = checkTicket(ticket)
     await this.#client.ready()
-    const { kind, name, id, fence } = ticket
     const [gone] = await this.#client.ask((backend) => backend.leave([evictRequest({ kind, name }, id, fence)]))
     if (typeof gone === 'boolean') return gone
     throw gone ?? new TypeError('no answer')
@@ -142,6 +149,31 @@ export class Holdfast implements AsyncDisposable {
     this.#client.checkKind(line.kind)
     return new Lock(this.#client, { line, capacity, weight }, resolveOptions(this.#defaults, options))
   }
+}
+
+/** The defaults of a client with these options; throws ConfigError for what is wrong with them. */
+export function clientDefaults(options: HoldfastOptions): Resolved {
+  const defaults = resolveOptions(DEFAULTS, options, ['callTimeout', 'clock'])
+  if (options.callTimeout !== undefined && durationMs(options.callTimeout, 'callTimeout') < 1) {
+    throw new ConfigError('callTimeout: no store answers in no time. Use 1 ms or more; the default is 5 s.')
+  }
+  return defaults
+}
+
+function checkBackend(backend: unknown): void {
+  const port: Partial<Record<keyof Backend, unknown>> = typeof backend === 'object' && backend !== null ? backend : {}
+  if (typeof port.guarantees === 'object' && typeof port.join === 'function' && typeof port.open === 'function') return
+  throw new ConfigError(
+    "new Holdfast takes a backend, such as redis(client) of 'holdfast/redis'. For a URL: await connect(url).",
+  )
+}
+
+function checkTicket(ticket: Pick<TicketInfo, 'kind' | 'name' | 'id' | 'fence'>): typeof ticket {
+  const { kind, name, id, fence }: Partial<typeof ticket> = ticket ?? {}
+  if (kind === undefined || !KINDS.includes(kind) || typeof id !== 'string' || id === '' || typeof fence !== 'bigint') {
+    throw new ConfigError('evict takes a ticket of view(name) or lines(): (await locks.view(name))[0].tickets[0].')
+  }
+  return { kind, name: checkName(name), id, fence }
 }
 
 function only(permits: number, line: LineKey): number {

@@ -1,6 +1,7 @@
 import type { Holder, RenewRequest, Standing } from './backend.js'
+import type { Answer } from './batcher.js'
 import type { Desk } from './desk.js'
-import { BackendError, LockLostError } from './errors.js'
+import { BackendError, ClosedError, LockLostError } from './errors.js'
 import { publish } from './events.js'
 import { asBackendError } from './lanes.js'
 import type { Place } from './place.js'
@@ -56,10 +57,10 @@ export class Keeper {
   }
 
   /**
-   * Joins several lines in one step. True when all are held; else none stands. An unknown outcome is
-   * asked again under the same ids, and undone everywhere when it stays unknown.
+   * Joins several lines in one step. Held: all are; else none stands. Late: the yes came after its own lease
+   * had ended. An unknown outcome is asked again under the same ids, and undone everywhere when it stays unknown.
    */
-  async joinTogether(places: readonly Place[], group: string): Promise<boolean> {
+  async joinTogether(places: readonly Place[], group: string): Promise<'held' | 'refused' | 'late'> {
     const desk = this.#desk
     const now = desk.clock.now()
     desk.leaps.note(now)
@@ -72,8 +73,9 @@ export class Keeper {
     try {
       for (let failures = 1; ; failures += 1) {
         for (const place of places) place.lastJoinAt = desk.clock.now()
-        const error = await this.#tryTogether(places, group)
-        if (error === undefined) break
+        const answers = await this.#tryTogether(places, group)
+        if (Array.isArray(answers)) return this.#takeTogether(places, answers)
+        const error = answers
         const retryable = error instanceof BackendError && error.retryable
         const tired = failures >= MOST_GROUP_TRIES || desk.clock.now() - now >= desk.callTimeoutMs
         if (!retryable || tired || desk.closing) throw error
@@ -83,9 +85,6 @@ export class Keeper {
       this.#leaveAll(places)
       throw error
     }
-    if (places.every((place) => place.state === 'held')) return true
-    this.#leaveAll(places)
-    return false
   }
 
   /** A push said so: hold with what is left of the waiting lease, and renew to the full ttl in the same breath. */
@@ -141,19 +140,31 @@ export class Keeper {
     desk.alive.begin()
     try {
       for (let failures = 1; ; failures += 1) {
-        const { result, sentAt } = await desk.lanes.renew.push(swap)
+        const { result, sentAt } = await this.#swap(swap)
         if (result.state === 'granted') {
           place.keeper = this
           desk.places.set(place.id, place)
           this.#take(place, result, sentAt)
+          if (desk.closing) desk.letGo(place)
           return place.state === 'held'
         }
         if (result.state !== 'failed') return false
-        if (!result.error.retryable || failures >= MOST_ADOPT_TRIES) throw result.error
+        if (!result.error.retryable || failures >= MOST_ADOPT_TRIES || desk.closing) throw result.error
         await desk.pause(desk.retryMs(failures))
       }
     } finally {
       desk.alive.end()
+    }
+  }
+
+  // A whole call that failed is as unknown as one item of it: the swap may have been made, and only we can repeat it.
+  async #swap(swap: RenewRequest): Promise<Answer<Standing>> {
+    const { lanes, clock } = this.#desk
+    try {
+      return await lanes.renew.push(swap)
+    } catch (error) {
+      if (error instanceof BackendError) return { result: { state: 'failed', error }, sentAt: clock.now() }
+      throw error
     }
   }
 
@@ -170,7 +181,8 @@ export class Keeper {
     this.forget(place)
     publish('lost', () => ({ ...this.#desk.describe(place), error: place.lostBecause }))
     // A session may live on where the hold's own time is over (maxHold, renew: false, a long outage): what it keeps must go.
-    if (this.#desk.backend.guarantees.lease === 'session') this.#desk.leaveInBackground(place)
+    // (When the client is closed, `letGo` tells the store itself, with what is left of the minHold.)
+    if (reason === undefined && this.#desk.backend.guarantees.lease === 'session') this.#desk.leaveInBackground(place)
     place.tellLost()
   }
 
@@ -179,20 +191,28 @@ export class Keeper {
     this.#desk.alarms.clear(place)
   }
 
-  /** The error that leaves the outcome unknown; undefined when every place was answered for. */
-  async #tryTogether(places: readonly Place[], group: string): Promise<Error | undefined> {
+  /** The answers, or the error that leaves the outcome of all unknown: half an answer for a group is none. */
+  async #tryTogether(places: readonly Place[], group: string): Promise<Answer<Standing>[] | Error> {
+    let failure: Error | undefined
     try {
       const answers = await this.#desk.lanes.join.pushTogether(places.map((place) => place.joinRequest(false, group)))
-      let failure: Error | undefined
-      for (const [i, { result, sentAt }] of answers.entries()) {
-        this.joined(places[i]!, result, sentAt)
-        if (result.state === 'failed') failure ??= result.error
-      }
-      return failure
+      for (const { result } of answers) if (result.state === 'failed') failure ??= result.error
+      if (failure === undefined) return answers
     } catch (error) {
-      for (const place of places) place.failedJoins += 1
-      return asBackendError(this.#desk.backend.name, error)
+      failure = asBackendError(this.#desk.backend.name, error)
     }
+    for (const place of places) place.failedJoins += 1
+    return failure
+  }
+
+  #takeTogether(places: readonly Place[], answers: readonly Answer<Standing>[]): 'held' | 'refused' | 'late' {
+    for (const [i, { result, sentAt }] of answers.entries()) this.joined(places[i]!, result, sentAt)
+    const closed = this.#desk.closing
+    if (!closed && places.every((place) => place.state === 'held')) return 'held'
+    const late = answers.every(({ result }) => result.state === 'granted')
+    this.#leaveAll(places)
+    if (closed) throw new ClosedError('The client was closed while it waited for several locks.')
+    return late ? 'late' : 'refused'
   }
 
   #leaveAll(places: readonly Place[]): void {

@@ -94,18 +94,15 @@ export class Lease implements AsyncDisposable {
    * The text is a secret for as long as the hold lasts.
    */
   async serialize(): Promise<string> {
-    const { desk, place, handles } = this.#hold
+    const { desk, place } = this.#hold
     if (!desk.backend.guarantees.handover) {
       throw new UnsupportedError(`The ${desk.backend.name} store cannot hand over a hold: it belongs to the session.`)
     }
-    this.#assertNotOver()
-    if (handles > 1) {
-      throw new ConfigError(
-        `'${this.name}' was taken again inside this hold: release the inner ones before handing it over.`,
-      )
-    }
+    this.#assertAlone()
     // The hold starts its way with a full ttl, and this process's end no longer ends it.
     await this.#renew({ ...place.holder, pid: 0 })
+    // Taken again, released or handed over meanwhile: two texts, or a text beside a handle, would be two holders.
+    this.#assertAlone()
     const text = serializeTicket(place)
     this.#hold.letGo()
     this.#released = Promise.resolve(false)
@@ -137,6 +134,13 @@ export class Lease implements AsyncDisposable {
     return lease.#hold
   }
 
+  /** @internal Gives a handle back as if it had never been taken: no `minHold` is kept for it. */
+  static undo(lease: Lease): Promise<boolean> {
+    lease.#released ??= lease.#hold.undo()
+    lease.#stopListening?.()
+    return lease.#released
+  }
+
   async #renew(nextHolder?: Holder): Promise<void> {
     const { desk, place } = this.#hold
     this.#assertNotOver()
@@ -157,6 +161,14 @@ export class Lease implements AsyncDisposable {
     const state = this.state
     if (state === 'lost') throw this.#lostError()
     if (state === 'released') throw new LockLostError(`'${this.name}' was released.`)
+  }
+
+  #assertAlone(): void {
+    this.#assertNotOver()
+    if (this.#hold.handles === 1) return
+    throw new ConfigError(
+      `'${this.name}' was taken again inside this hold: release the inner ones before handing it over.`,
+    )
   }
 
   #lostError(): unknown {

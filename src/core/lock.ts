@@ -1,10 +1,11 @@
 import { heldHere, runInside } from './context.js'
 import { ConfigError, DeadlockError, LockError, LockLostError, LockTimeoutError } from './errors.js'
 import type { Client } from './client.js'
+import type { Desk } from './desk.js'
 import { Hold } from './hold.js'
 import { Lease } from './lease.js'
 import type { LineKey } from './line.js'
-import { type AcquireOptions, type Resolved, resolveOptions, type TryOptions } from './options.js'
+import { type AcquireOptions, type LockOptions, type Resolved, resolveOptions, type TryOptions } from './options.js'
 import type { Wish } from './place.js'
 
 /** How a kind of lock turns permits into weight and capacity. */
@@ -31,12 +32,17 @@ export class Lock {
 
   /** Waits in line until held. Throws LockTimeoutError after `wait`, or the signal's reason. */
   async acquire(options?: AcquireOptions): Promise<Lease> {
-    return new Lease(await this.#hold(options))
+    const wish = this.wish(options)
+    wish.options.signal?.throwIfAborted()
+    const reentered = this.reentered(wish, true)
+    // Entered before anything is awaited: the outer handle may be released meanwhile.
+    return new Lease(reentered instanceof Hold ? reentered : await this.#take(wish))
   }
 
   /** Takes it if that is possible at once; undefined when it is not. Never waits. */
   async tryAcquire(options?: TryOptions): Promise<Lease | undefined> {
     const wish = this.wish(options)
+    wish.options.signal?.throwIfAborted()
     const hold = this.reentered(wish, false) ?? (await this.#client.take(wish, false))
     return hold === undefined || hold === 'refused' ? undefined : new Lease(hold)
   }
@@ -54,9 +60,14 @@ export class Lock {
     }
   }
 
-  /** @internal What a call with these options asks of the line. */
-  wish(options?: AcquireOptions): Wish {
-    const resolved = resolveOptions(this.#defaults, options)
+  /** @internal Whether it was made by that client: a lock of another one may be in another store. */
+  isOf(client: Client): boolean {
+    return this.#client === client
+  }
+
+  /** @internal What a call with these options asks of the line; a group's own come between the lock's and the call's. */
+  wish(options?: AcquireOptions, ofGroup?: LockOptions): Wish {
+    const resolved = resolveOptions(resolveOptions(this.#defaults, ofGroup), options)
     const { line, capacity } = this.#share
     const weight = this.#share.weight(resolved.permits)
     if (weight > capacity) {
@@ -77,7 +88,7 @@ export class Lock {
    */
   reentered(wish: Wish, wait: boolean): Hold | 'refused' | undefined {
     const { within, reentrant } = wish.options
-    if (within !== undefined) return checkWithin(within, wish)
+    if (within !== undefined) return checkWithin(within, wish, this.#client.desk)
     const hold = heldHere(this.#client.desk, wish.line)
     if (hold === undefined || wish.line.kind === 'semaphore') return undefined
     if (reentrant && hold.place.wish.weight >= wish.weight) return checkAlive(hold)
@@ -89,11 +100,7 @@ export class Lock {
     throw new DeadlockError(`'${wish.line.name}' is held by this very call chain, which would wait for itself: ${why}.`)
   }
 
-  async #hold(options: AcquireOptions | undefined): Promise<Hold> {
-    const wish = this.wish(options)
-    wish.options.signal?.throwIfAborted()
-    const reentered = this.reentered(wish, true)
-    if (reentered instanceof Hold) return reentered
+  async #take(wish: Wish): Promise<Hold> {
     const wait = wish.options.waitMs > 0
     const hold = await this.#client.take(wish, wait)
     if (hold === undefined) {
@@ -109,7 +116,7 @@ export class Lock {
   }
 }
 
-function checkWithin(lease: Lease, wish: Wish): Hold {
+function checkWithin(lease: Lease, wish: Wish, desk: Desk): Hold {
   if (!(lease instanceof Lease)) throw new ConfigError('within is a lease of the same lock.')
   const hold = Lease.holdOf(lease)
   const { line, weight } = hold.place.wish
@@ -117,6 +124,9 @@ function checkWithin(lease: Lease, wish: Wish): Hold {
     throw new ConfigError(
       `within: that lease is of '${line.name}' (${line.kind}), not of '${wish.line.name}' (${wish.line.kind}).`,
     )
+  }
+  if (hold.desk !== desk) {
+    throw new ConfigError(`within: that lease of '${line.name}' was taken by another client, perhaps on another store.`)
   }
   if (weight < wish.weight) throw new DeadlockError(`within: '${line.name}' is held for less than is asked for now.`)
   if (lease.state === 'released') throw new LockLostError(`within: '${line.name}' was released.`)

@@ -120,10 +120,10 @@ const READERS: Record<string, (value: unknown, into: Mutable) => void> = {
 export function resolveOptions(base: Resolved, options: object | undefined, also: readonly string[] = []): Resolved {
   if (options === undefined) return base
   if (typeof options !== 'object' || options === null)
-    throw new ConfigError(`Options are an object, not ${typeof options}.`)
+    throw new ConfigError(`Options are an object, not ${options === null ? 'null' : typeof options}.`)
   const into: Mutable = { ...base }
   for (const [key, value] of Object.entries(options)) {
-    const read = READERS[key]
+    const read = Object.hasOwn(READERS, key) ? READERS[key] : undefined
     if (read === undefined) {
       if (also.includes(key)) continue
       throw new ConfigError(`There is no option '${key}'. Known: ${[...Object.keys(READERS), ...also].join(', ')}.`)

@@ -74,6 +74,8 @@ export class Place implements Sleeper, Receiver<Standing> {
   lastJoinAt: number = Number.NEGATIVE_INFINITY
   lastAnswerAt: number
   lostBecause: unknown
+  /** Released, and kept alive for the rest of its `minHold` by this process. */
+  kept = false
 
   /** The keeper's: when to renew next, and whether a renewal is under way. */
   renewAt: number = Number.POSITIVE_INFINITY
@@ -144,6 +146,11 @@ export class Place implements Sleeper, Receiver<Standing> {
   /** Until when the store must be told that the ticket leaves: it may stand, or a join of it may still arrive. */
   get leaveUntil(): number {
     return this.unanswered ? Math.max(this.lapsesAt, this.lastJoinAt + CALL_LIFE_MS) : this.lapsesAt
+  }
+
+  /** For how long a release at this moment keeps others out. */
+  keepMs(now: number): number {
+    return Math.max(0, this.heldSince + this.wish.options.minHoldMs - now)
   }
 
   joinRequest(wait: boolean, group?: string): JoinRequest {

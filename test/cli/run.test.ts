@@ -15,6 +15,13 @@ describe('holdfast run', () => {
     expect(ended).toEqual({ code: 7, signal: null, stdout: 'hello\n', stderr: 'oops\n' })
   })
 
+  it('refuses a store that would keep nobody out, and a second name', async () => {
+    const nobody = await bench.run(['run', 'x', '--store', 'memory:', '--', 'true'])
+    expect([nobody.code, nobody.stderr]).toEqual([64, expect.stringMatching(/keeps no other command out/)])
+    const two = await bench.run(['run', 'x', 'y', '--', 'true'])
+    expect([two.code, two.stderr]).toEqual([64, expect.stringMatching(/One name is enough: "y"/)])
+  })
+
   it('gives the command its name, fence and owner, and the fence grows', async () => {
     const script = 'echo "$HOLDFAST_NAME|$HOLDFAST_FENCE|$HOLDFAST_OWNER"'
     const fences: bigint[] = []

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { type Fault, type Schedule, type Task, World } from './world.js'
 
 const lines: Task['line'][] = ['mutex', 'other mutex', 'read', 'write', 'one permit', 'two permits', 'both mutexes']
-const kinds: Fault['kind'][] = ['pause', 'crash', 'stall']
+const kinds: Fault['kind'][] = ['pause', 'crash', 'stall', 'close']
 
 function tasks(most: number, of: readonly Task['line'][]): fc.Arbitrary<Task[]> {
   return fc.array(

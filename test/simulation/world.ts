@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { MemoryStore, memory } from '../../src/backends/memory/index.js'
-import { BackendError, LockLostError, LockTimeoutError } from '../../src/core/errors.js'
+import { BackendError, ClosedError, LockLostError, LockTimeoutError } from '../../src/core/errors.js'
 import { Holdfast } from '../../src/core/holdfast.js'
 import type { Lease } from '../../src/core/lease.js'
 import { RW_CAPACITY } from '../../src/core/line.js'
@@ -23,7 +23,7 @@ export interface Task {
 
 /** What goes wrong, and when. */
 export interface Fault {
-  readonly kind: 'pause' | 'crash' | 'stall'
+  readonly kind: 'pause' | 'crash' | 'stall' | 'close'
   readonly client: number
   readonly atMs: number
   readonly forMs: number
@@ -122,13 +122,15 @@ export class World {
       task.startMs,
       () => {
         this.#perform(task, resident)
-          .catch((error: unknown) => {
-            this.#problem ??= error instanceof Error ? error : new Error(String(error))
-          })
+          .catch((error: unknown) => this.#fail(error))
           .finally(finished)
       },
       resident.actor,
     )
+  }
+
+  #fail(error: unknown): void {
+    this.#problem ??= error instanceof Error ? error : new Error(String(error))
   }
 
   readonly #crashHooks = new Map<Actor, (() => void)[]>()
@@ -142,6 +144,9 @@ export class World {
     const now = this.#time.now
     if (fault.kind === 'stall') this.#outage.until = Math.max(this.#outage.until, now + fault.forMs)
     if (fault.kind === 'pause') actor.pausedUntil = Math.max(actor.pausedUntil, now + fault.forMs)
+    // In the middle of whatever its tasks do: each of them must end.
+    if (fault.kind === 'close' && !actor.crashed)
+      void resident.locks.close().catch((error: unknown) => this.#fail(error))
     if (fault.kind === 'crash' && !actor.crashed) {
       actor.crashed = true
       for (const holding of [...this.#holding]) if (holding.actor === actor) this.#holding.delete(holding)
@@ -175,6 +180,7 @@ export class World {
     } catch (error) {
       if (error instanceof LockTimeoutError && task.waitMs !== undefined) return []
       if (signal.aborted && error === signal.reason) return []
+      if (error instanceof ClosedError) return []
       // Whoever never waits, waits for a short while, or waits for several may learn that the answer is unknown.
       if (error instanceof BackendError && (task.tryOnly || task.waitMs !== undefined || task.line === 'both mutexes'))
         return []

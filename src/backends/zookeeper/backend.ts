@@ -229,7 +229,9 @@ export class ZooKeeperBackend implements Backend {
   async #joinGroup(requests: readonly JoinRequest[], calledAt: number): Promise<Standing[]> {
     if (requests.some(({ id }) => this.#tombstones.has(id))) return requests.map(() => ({ state: 'gone' }))
     // A copy of the call may be under way still.
-    for (const { id } of requests) await this.#joining.get(id)
+    const before = requests.map(({ id }) => this.#joining.get(id))
+    // All are looked up at once: a moment later this very call is the one under way.
+    for (const one of before) await one
     for (const request of requests) if (request.takeover) await this.#joins.takeOver(request)
     return await this.#groups.join(requests, calledAt)
   }
