@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Backend, Holder } from '../core/backend.js'
+import { BackendError } from '../core/errors.js'
 import type { Heard, Port } from './case.js'
 
 /** Opens a backend and keeps what it reports. */
@@ -22,7 +23,7 @@ export async function openPort(backend: Backend, idPrefix: string): Promise<Port
   const ttlMs = Math.max(10_000, backend.guarantees.minTtlMs)
   const holder: Holder = { owner: client, client, host: 'conformance', pid: process.pid }
   return {
-    backend,
+    backend: patient(backend),
     heard,
     tag,
     join: (line, id, more) => {
@@ -42,4 +43,53 @@ export async function openPort(backend: Backend, idPrefix: string): Promise<Port
     renew: (line, id, more) => ({ line, id: tag(id), handle: tag(id), ttlMs, waitTtlMs: ttlMs, ...more }),
     leave: (line, id, more) => ({ line, id: tag(id), handle: tag(id), keepMs: 0, tombstoneMs: 0, ...more }),
   }
+}
+
+const MOST_TRIES = 40
+const PAUSE_MS = 50
+
+/** Asks again where the answer is unknown and may be had later, as core does: a busy store is no broken one. */
+function patient(backend: Backend): Backend {
+  const asking = async <In, Out>(
+    items: readonly In[],
+    call: (items: readonly In[]) => Promise<Out[]>,
+  ): Promise<Out[]> => {
+    const results: Out[] = []
+    let open = [...items.keys()]
+    for (let tries = 1; ; tries += 1) {
+      const last = tries === MOST_TRIES
+      try {
+        const answers = await call(open.map((i) => items[i]!))
+        for (const [n, i] of open.entries()) results[i] = answers[n]!
+      } catch (error) {
+        if (last || !isPassing(error)) throw error
+      }
+      open = open.filter((i) => results[i] === undefined || isPassing(errorOf(results[i])))
+      if (open.length === 0 || last) return results
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
+    }
+  }
+  return {
+    name: backend.name,
+    get guarantees() {
+      return backend.guarantees
+    },
+    maxBatch: backend.maxBatch,
+    open: (events) => backend.open(events),
+    join: (requests) => asking(requests, (some) => backend.join(some)),
+    renew: (tickets) => asking(tickets, (some) => backend.renew(some)),
+    leave: (tickets) => asking(tickets, (some) => backend.leave(some)),
+    view: (name) => backend.view(name),
+    names: (prefix) => backend.names(prefix),
+    close: () => backend.close(),
+  }
+}
+
+function errorOf(result: unknown): unknown {
+  if (result instanceof BackendError) return result
+  return typeof result === 'object' && result !== null && 'error' in result ? result.error : undefined
+}
+
+function isPassing(error: unknown): boolean {
+  return error instanceof BackendError && error.retryable
 }

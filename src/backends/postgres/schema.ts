@@ -25,6 +25,10 @@ export function schemaSql(schema: string = DEFAULT_SCHEMA): string {
 
 const BEGIN = `BEGIN ISOLATION LEVEL READ COMMITTED;
 
+-- However short the role's own limits are: this is done once, and others wait for it.
+SET LOCAL statement_timeout = 0;
+SET LOCAL lock_timeout = 0;
+
 -- One process at a time: CREATE … IF NOT EXISTS alone fails when two run at once.
 SELECT pg_advisory_xact_lock(hashtextextended('holdfast schema @schema', 0));
 
