@@ -110,8 +110,12 @@ export class Keeper {
   }
 
   toldUnsure(place: Place): void {
-    if (place.state === 'held') this.#doubt(place)
-    if (place.state === 'held' || place.state === 'waiting') this.renewNow(place)
+    if (place.state === 'held') {
+      this.#doubt(place)
+      if (mayRenew(place, this.#desk.clock.now())) this.renewNow(place)
+    } else if (place.state === 'waiting') {
+      this.renewNow(place)
+    }
   }
 
   wake(place: Place, now: number): void {
@@ -119,7 +123,7 @@ export class Keeper {
       if (now >= place.deadline) return this.lose(place, 'its lease ran out before the store answered a renewal')
       if (this.#desk.leaps.since(place.leaseSentAt, now)) {
         this.#doubt(place)
-        place.renewAt = now
+        if (mayRenew(place, now)) place.renewAt = now
       }
     }
     if (now >= place.renewAt && !place.renewing) this.#renew(place)
@@ -287,13 +291,11 @@ export class Keeper {
 
   /** Sets the next renewal to a third of the ttl from now, on a beat that other leases share. */
   #beat(place: Place, leaseMs: number): void {
-    const { renew, maxHoldMs } = place.wish.options
     // Of what is believed: with a grace longer than the ttl, a third of the store's lease would come too late.
     const thirdMs = (leaseMs - Math.min(place.wish.options.graceMs, leaseMs)) / 3
     const next = place.leaseSentAt + thirdMs
     const quantum = Math.max(1, thirdMs / BEATS)
-    const over = next - place.heldSince >= maxHoldMs
-    place.renewAt = renew && !over ? Math.floor(next / quantum) * quantum : Number.POSITIVE_INFINITY
+    place.renewAt = mayRenew(place, next) ? Math.floor(next / quantum) * quantum : Number.POSITIVE_INFINITY
     this.#sleep(place)
   }
 
@@ -374,4 +376,10 @@ export class Keeper {
 /** How long a store may be out of reach before a pending acquire says so: longer than a lease, and than a failover. */
 export function patienceMs(place: Place): number {
   return Math.max(place.ttlMs, 15_000)
+}
+
+/** A hold that its options leave to end by itself is not prolonged by doubt either: a hung holder stays bounded. */
+function mayRenew(place: Place, at: number): boolean {
+  const { renew, maxHoldMs } = place.wish.options
+  return renew && at - place.heldSince < maxHoldMs
 }

@@ -112,6 +112,17 @@ test.each(['wall', 'uptime'] as const)(
   },
 )
 
+test('a hold that is not to be renewed is not prolonged by doubt either', async () => {
+  const { skew, locks, at } = world()
+  const lease = await locks.lock('x').acquire({ renew: false })
+  await at(500)
+  skew.wall += 3_600_000
+  expect(lease.state).toBe('uncertain')
+  await at(8_500)
+  expect(lease.state).toBe('lost')
+  await locks.close()
+})
+
 test('a wall clock that steps back changes nothing', async () => {
   const { skew, locks, at } = world()
   const lease = await locks.lock('x').acquire()
