@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
+import { adopt } from './adoption.js'
 import { Attempt } from './attempt.js'
 import type { Backend, Holder } from './backend.js'
 import type { Clock } from './clock.js'
@@ -113,7 +114,7 @@ export class Client {
     place.order = ticket.order
     place.handle = randomUUID()
     const swap = { ...place.renewRequest(), handle: ticket.handle, nextHandle: place.handle, nextHolder: holder }
-    const granted = await this.desk.seeOff(this.desk.keeper.adopt(place, swap))
+    const granted = await this.desk.seeOff(adopt(this.desk, place, swap))
     this.assertOpen()
     if (!granted)
       throw new LockLostError(`'${line.name}' cannot be adopted: it was released, lost, or adopted by another.`)

@@ -8,6 +8,7 @@ import { byLine, lineText } from './line.js'
 import { Lock } from './lock.js'
 import { type AcquireOptions, type LockOptions, type Resolved, resolveOptions } from './options.js'
 import type { Wish } from './place.js'
+import { joinTogether } from './together.js'
 
 /** A hold on several lines at once. It has no fence of its own: each line has one, in `leases`. */
 export class GroupLease implements AsyncDisposable {
@@ -192,7 +193,7 @@ export class LockGroup {
     const places = wishes.map((wish) => this.#client.newPlace(wish))
     desk.alive.begin()
     try {
-      const outcome = await desk.seeOff(desk.keeper.joinTogether(places, randomUUID()))
+      const outcome = await desk.seeOff(joinTogether(desk, places, randomUUID()))
       if (outcome === 'held') return places.map((place) => new Hold(desk, place))
       // Too late is not "somebody else holds it": who may wait goes on, who may not learns that it is unknown.
       if (outcome === 'refused' || wait) return undefined

@@ -1,9 +1,7 @@
-import type { Holder, RenewRequest, Standing } from './backend.js'
-import type { Answer } from './batcher.js'
+import type { Holder, Standing } from './backend.js'
 import type { Desk } from './desk.js'
-import { BackendError, ClosedError, LockLostError } from './errors.js'
+import { BackendError, LockLostError } from './errors.js'
 import { publish } from './events.js'
-import { asBackendError } from './lanes.js'
 import type { Place } from './place.js'
 
 /** Renewals fall on this many instants a period, so that many leases travel in few calls. */
@@ -13,10 +11,6 @@ const BEATS = 8
  * later: most holds of a busy line are over by then, and their leave does not stand behind a renewal that nobody needs.
  */
 const FIRST_RENEWAL_MS = 10
-/** A swap may be repeated: the store knows the new handle by then. */
-const MOST_ADOPT_TRIES = 5
-/** A group that never waits still asks again when the connection broke under it, but not for long. */
-const MOST_GROUP_TRIES = 3
 
 /**
  * Keeps tickets alive, held or waiting, on one schedule for the whole client, and turns what the
@@ -29,16 +23,21 @@ export class Keeper {
     this.#desk = desk
   }
 
+  /** Takes a place into its care: what is heard of it from now on counts. */
+  admit(place: Place): void {
+    place.keeper = this
+    this.#desk.places.set(place.id, place)
+  }
+
   /** Sends the join and takes in its answer. */
   join(place: Place, wait: boolean): void {
     const desk = this.#desk
     const pushedAt = desk.clock.now()
     desk.leaps.note(pushedAt)
-    place.keeper = this
+    this.admit(place)
     // Counted from the first send of this id: a push may tell of a grant while a repeated join, which
     // would restart the lease, has not reached the store.
     if (place.failedJoins === 0) place.leased(pushedAt, place.waitTtlMs)
-    desk.places.set(place.id, place)
     // Until answered: a copy of it may arrive at any time.
     place.unanswered = true
     place.lastJoinAt = pushedAt
@@ -52,44 +51,13 @@ export class Keeper {
     if (place.failedJoins === 0) place.unanswered = false
     this.#heard(place)
     if (place.state !== 'joining') return this.#joinedLate(place, standing, sentAt)
-    this.#take(place, standing, sentAt)
+    this.take(place, standing, sentAt)
   }
 
   /** The join was not answered: neither yes nor no. */
   joinFailed(place: Place, error: unknown): void {
     place.failedJoins += 1
     if (place.state === 'joining') place.waiter?.failed(place, error)
-  }
-
-  /**
-   * Joins several lines in one step. Held: all are; else none stands. Late: the yes came after its own lease
-   * had ended. An unknown outcome is asked again under the same ids, and undone everywhere when it stays unknown.
-   */
-  async joinTogether(places: readonly Place[], group: string): Promise<'held' | 'refused' | 'late'> {
-    const desk = this.#desk
-    const now = desk.clock.now()
-    desk.leaps.note(now)
-    for (const place of places) {
-      place.keeper = this
-      place.leased(now, place.waitTtlMs)
-      place.unanswered = true
-      desk.places.set(place.id, place)
-    }
-    try {
-      for (let failures = 1; ; failures += 1) {
-        for (const place of places) place.lastJoinAt = desk.clock.now()
-        const answers = await this.#tryTogether(places, group)
-        if (Array.isArray(answers)) return this.#takeTogether(places, answers)
-        const error = answers
-        const retryable = error instanceof BackendError && error.retryable
-        const tired = failures >= MOST_GROUP_TRIES || desk.clock.now() - now >= desk.callTimeoutMs
-        if (!retryable || tired || desk.closing) throw error
-        await desk.pause(desk.retryMs(failures))
-      }
-    } catch (error) {
-      this.#leaveAll(places)
-      throw error
-    }
   }
 
   /** A push said so: hold with what is left of the waiting lease, which is all that is believed in until it is renewed. */
@@ -143,41 +111,7 @@ export class Keeper {
     const { result, sentAt } = await this.#desk.lanes.renew.push(request)
     this.#heard(place)
     if (result.state === 'failed') throw result.error
-    this.#take(place, result, sentAt)
-  }
-
-  /** Renews another's ticket into this client's hands. False when the store does not let go of it to us. */
-  async adopt(place: Place, swap: RenewRequest): Promise<boolean> {
-    const desk = this.#desk
-    desk.alive.begin()
-    try {
-      for (let failures = 1; ; failures += 1) {
-        const { result, sentAt } = await this.#swap(swap)
-        if (result.state === 'granted') {
-          place.keeper = this
-          desk.places.set(place.id, place)
-          this.#take(place, result, sentAt)
-          if (desk.closing) desk.letGo(place)
-          return place.state === 'held'
-        }
-        if (result.state !== 'failed') return false
-        if (!result.error.retryable || failures >= MOST_ADOPT_TRIES || desk.closing) throw result.error
-        await desk.pause(desk.retryMs(failures))
-      }
-    } finally {
-      desk.alive.end()
-    }
-  }
-
-  // A whole call that failed is as unknown as one item of it: the swap may have been made, and only we can repeat it.
-  async #swap(swap: RenewRequest): Promise<Answer<Standing>> {
-    const { lanes, clock } = this.#desk
-    try {
-      return await lanes.renew.push(swap)
-    } catch (error) {
-      if (error instanceof BackendError) return { result: { state: 'failed', error }, sentAt: clock.now() }
-      throw error
-    }
+    this.take(place, result, sentAt)
   }
 
   /** The hold is over: say so once, and keep nothing. */
@@ -203,39 +137,6 @@ export class Keeper {
     this.#desk.alarms.clear(place)
   }
 
-  /** The answers, or the error that leaves the outcome of all unknown: half an answer for a group is none. */
-  async #tryTogether(places: readonly Place[], group: string): Promise<Answer<Standing>[] | Error> {
-    let failure: Error | undefined
-    try {
-      const answers = await this.#desk.lanes.join.pushTogether(places.map((place) => place.joinRequest(false, group)))
-      for (const { result } of answers) if (result.state === 'failed') failure ??= result.error
-      if (failure === undefined) return answers
-    } catch (error) {
-      failure = asBackendError(this.#desk.backend.name, error)
-    }
-    for (const place of places) place.failedJoins += 1
-    return failure
-  }
-
-  #takeTogether(places: readonly Place[], answers: readonly Answer<Standing>[]): 'held' | 'refused' | 'late' {
-    for (const [i, { result, sentAt }] of answers.entries()) this.joined(places[i]!, result, sentAt)
-    const closed = this.#desk.closing
-    if (!closed && places.every((place) => place.state === 'held')) return 'held'
-    const late = answers.every(({ result }) => result.state === 'granted')
-    this.#leaveAll(places)
-    if (closed) throw new ClosedError('The client was closed while it waited for several locks.')
-    return late ? 'late' : 'refused'
-  }
-
-  #leaveAll(places: readonly Place[]): void {
-    for (const place of places) {
-      const stood = place.state === 'held' || place.unanswered
-      this.forget(place)
-      if (place.state !== 'lost') place.state = 'left'
-      if (stood) this.#desk.leaveInBackground(place)
-    }
-  }
-
   #heard(place: Place): void {
     place.lastAnswerAt = this.#desk.clock.now()
   }
@@ -245,7 +146,8 @@ export class Keeper {
     if (place.state === 'held' && standing.state === 'granted') this.#extend(place, standing.ttlMs, sentAt)
   }
 
-  #take(place: Place, standing: Standing, sentAt: number): void {
+  /** Turns what the store says of a place into belief. */
+  take(place: Place, standing: Standing, sentAt: number): void {
     if (place.state === 'left' || place.state === 'lost') return
     switch (standing.state) {
       case 'granted':
