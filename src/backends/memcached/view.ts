@@ -1,7 +1,7 @@
 import type { Holder, LineView, TicketView } from '../../core/backend.js'
 import { BackendError } from '../../core/errors.js'
 import { KINDS } from '../../core/line.js'
-import { flagOf } from './client/reply.js'
+import { flagOf, type Reply } from './client/reply.js'
 import { isMiss, type LineStore, type Snapshot } from './line-store.js'
 import { decode } from './line-value.js'
 
@@ -50,22 +50,38 @@ export async function* namesOn(store: LineStore, prefix: string): AsyncGenerator
   }
 }
 
+/** memcached's crawler does one thing at a time, and now and then something of its own. */
+const BUSY_TRIES = 40
+const BUSY_PAUSE_MS = 50
+
 /** The keys of all lines on a server. */
 async function dumpKeys(store: LineStore): Promise<string[]> {
-  // On a connection of its own: no renewal waits behind a long answer.
+  const lines = await dump(store, 'hash').catch((error: unknown) => {
+    // An older server knows only the walk along its LRU lists, which can miss what moves between them meanwhile.
+    if (error instanceof BackendError && error.message.includes('CLIENT_ERROR')) return dump(store, 'all')
+    throw error
+  })
+  return lines
+    .map(({ code }) => /^key=(.*)$/.exec(code)?.[1])
+    .filter((key) => key !== undefined)
+    .map((key) => decodeURIComponent(key))
+    .filter((key) => store.keys.kindOf(key) !== undefined)
+}
+
+// On a connection of its own: no renewal waits behind a long answer.
+async function dump(store: LineStore, how: 'hash' | 'all'): Promise<Reply[]> {
   const connection = await store.link.another()
   try {
-    const lines = await connection.list('lru_crawler metadump all')
-    const last = lines.at(-1)
-    if (last?.code !== 'END') {
-      const text = [last?.code, ...(last?.words ?? [])].join(' ')
-      throw new BackendError(`memcached did not list its keys: ${text}. Try again in a moment.`, { retryable: true })
+    for (let tries = 1; ; tries += 1) {
+      const lines = await connection.list(`lru_crawler metadump ${how}`)
+      const last = lines.at(-1)
+      if (last?.code === 'END') return lines
+      if (last?.code !== 'BUSY' || tries >= BUSY_TRIES) {
+        const text = [last?.code, ...(last?.words ?? [])].join(' ')
+        throw new BackendError(`memcached did not list its keys: ${text}. Try again in a moment.`, { retryable: true })
+      }
+      await new Promise((resolve) => setTimeout(resolve, BUSY_PAUSE_MS))
     }
-    return lines
-      .map(({ code }) => /^key=(.*)$/.exec(code)?.[1])
-      .filter((key) => key !== undefined)
-      .map((key) => decodeURIComponent(key))
-      .filter((key) => store.keys.kindOf(key) !== undefined)
   } finally {
     connection.close()
   }
