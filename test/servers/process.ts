@@ -57,6 +57,8 @@ export function flags(values: Readonly<Record<string, string>>): string[] {
 
 const READY_WITHIN_MS = 60_000
 const STOP_WITHIN_MS = 10_000
+/** A stop takes effect in a moment; longer than this it never does. */
+const LONGEST_STOP_MS = 2_000
 
 /** Starts a server as a plain child process, and waits until it answers. */
 export async function startServer(plan: ServerPlan): Promise<Server> {
@@ -111,7 +113,11 @@ class ServerProcess implements Server {
   }
 
   pause(): void {
-    for (const pid of family(this.pid)) signal(pid, 'SIGSTOP')
+    const pids = family(this.pid)
+    for (const pid of pids) signal(pid, 'SIGSTOP')
+    // A thread may go on for a moment after the signal was sent, and answer one more call.
+    const until = performance.now() + LONGEST_STOP_MS
+    while (!pids.every(isStopped) && performance.now() < until);
   }
 
   resume(): void {
@@ -221,5 +227,20 @@ function signal(pid: number, name: NodeJS.Signals): void {
   } catch (error) {
     // Already gone is what a kill wants anyway.
     if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error
+  }
+}
+
+/** Whether every thread of a process is stopped, or the process is gone. */
+function isStopped(pid: number): boolean {
+  try {
+    return readdirSync(`/proc/${pid}/task`).every((task) => {
+      const stat = readFileSync(`/proc/${pid}/task/${task}/stat`, 'utf8')
+      return /^[TtZX]/.test(stat.slice(stat.lastIndexOf(')') + 2))
+    })
+  } catch (error) {
+    // Gone while we looked: it will not answer either.
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT' || (error as NodeJS.ErrnoException).code === 'ESRCH')
+      return true
+    throw error
   }
 }
