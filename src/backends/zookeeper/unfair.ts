@@ -127,7 +127,13 @@ export class UnfairBackend implements Backend {
     if (this.#tombstones.has(request.id)) return { state: 'gone' }
     const racer = this.#racers.get(request.id) ?? { request, path: this.#path(request.line) }
     this.#racers.set(request.id, racer)
-    if (request.takeover) await this.#takeOver(racer).catch(() => undefined)
+    if (request.takeover) {
+      try {
+        await this.#takeOver(racer)
+      } catch (error) {
+        return { state: 'failed', error: failure(error, 'take the lock over') }
+      }
+    }
     const standing = await this.#run(racer, calledAt)
     if (standing.state !== 'waiting' || request.wait) return standing
     this.#racers.delete(request.id)

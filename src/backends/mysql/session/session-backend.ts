@@ -154,7 +154,7 @@ export class SessionBackend implements Backend {
     })
   }
 
-  async leave(requests: readonly LeaveRequest[]): Promise<boolean[]> {
+  async leave(requests: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
     for (const { id, tombstoneMs } of requests) if (tombstoneMs > 0) this.#bury(id, tombstoneMs)
     const ours = requests.flatMap(({ id, handle }) => {
       const ticket = this.#doors.find(id)
@@ -230,7 +230,7 @@ export class SessionBackend implements Backend {
     await this.#doors.leave(tickets)
   }
 
-  async #evictElsewhere(id: string): Promise<boolean> {
+  async #evictElsewhere(id: string): Promise<boolean | BackendError> {
     const session = await this.#register.strike(id)
     if (session === undefined) return false
     const patience = performance.now() + EVICT_PATIENCE_MS
@@ -239,8 +239,14 @@ export class SessionBackend implements Backend {
       await new Promise((resolve) => setTimeout(resolve, 25).unref())
     }
     // It hangs. Its connection may hold other locks as well: they are lost with it.
-    if (session !== 0)
-      await this.#notes.run(`KILL ${session}`, 'evicting a ticket', { raw: true }).catch(() => undefined)
+    const told = 'MySQL: the holder was told that it is evicted and has not answered'
+    if (session === 0) return new BackendError(`${told}. Ask again in a moment.`, { retryable: true })
+    try {
+      await this.#notes.run(`KILL ${session}`, 'evicting a ticket', { raw: true })
+    } catch (cause) {
+      if (await this.#register.isGone(id)) return true
+      return new BackendError(`${told}, and its connection cannot be ended.`, { retryable: false, cause })
+    }
     return true
   }
 
