@@ -165,8 +165,7 @@ describe('the fence', () => {
   })
 
   test('grows from the last order given when the clock is an hour behind it', async () => {
-    // What a step back of an hour leaves behind: an order from the future. (The server's own clock cannot be turned
-    // in a test: libfaketime and the allocator of redis-server do not start together.)
+    // What a step back of an hour leaves behind: an order from the future. (The step itself: faults/redis-clock.test.ts.)
     const [seconds] = await raw.time()
     const ahead = BigInt(Number(seconds) + 3_600) * 1_000_000n
     await raw.set(LAST, String(ahead))

@@ -234,9 +234,11 @@ export class QuorumBackend implements Backend {
       others,
       this.#timeoutMs,
       async (other) => {
-        if (!other.opened) throw new Error(`${other.label} cannot be reached`)
+        // All are opened at once: the first to be there must not find the others away.
+        if (!(await other.reached())) throw new Error(`${other.label} cannot be reached`)
         return await other.origin()
       },
+      // Not as soon as a majority has answered: of several that were restarted, each knows less.
       () => false,
     )
     const lasts = [...answers.values()].flatMap((answer) => (answer instanceof Error ? [] : [answer.last]))
