@@ -114,16 +114,22 @@ local function takeBack(ask)
   finish(line, ask.item)
 end
 
+local function wouldGrant(ask)
+  local key = 2 + (ask.item - 1) * 4
+  if ask.kind ~= 'c' and call('EXISTS', KEYS[key], KEYS[key + 2]) == 0 then return 'g' end
+  return join(ask, true)
+end
+
 -- All or nothing: ask each line first, and only then write.
 local function joinGroup(list, asks)
   local whole = true
   for _, ask in ipairs(asks) do
-    list[ask.item] = attempt(join, ask, true)
+    list[ask.item] = attempt(wouldGrant, ask)
     if list[ask.item] ~= 'g' then whole = false end
   end
   for _, ask in ipairs(asks) do
     if whole then
-      list[ask.item] = attempt(join, ask)
+      list[ask.item] = attempt(quick, ask)
     elseif list[ask.item] == 'g' then
       attempt(takeBack, ask)
       list[ask.item] = 'r'

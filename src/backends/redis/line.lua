@@ -16,8 +16,9 @@
 local call, format, match, sub = redis.call, string.format, string.match, string.sub
 local TICKET = '^hf1 (%S+) (%S+) (%d+) (%d+) (%S+) (%d+) (.*)$'
 local TICKET_ORDER = '^hf1 %S+ %S+ %d+ %d+ %S+ (%d+) '
--- What one script may do, so that it ends within about a millisecond; the rest is for the next one.
-local DEAD_AT_ONCE, GRANTS_AT_ONCE = 200, 100
+-- How many dead tickets one script may clear away, and tickets it may grant, beside one for each of its items: so that
+-- it ends within about a millisecond, however many there are in however many of its lines. The rest is for the next.
+local spare = 100
 -- How many waiting tickets look when a lease ends, and how often at a foreign lock (ms).
 local LOOKING, FOREIGN_LOOK = 8, 200
 
@@ -68,16 +69,28 @@ local function remove(line, id, ticket)
   end
 end
 
+-- All at once: three commands, however many have died.
 local function sweep(line)
-  local dead = call('ZRANGEBYSCORE', line.lease, '-inf', format('%.0f', now), 'LIMIT', 0, DEAD_AT_ONCE)
-  for _, id in ipairs(dead) do remove(line, id, call('HGET', line.tickets, id)) end
-  if #dead == DEAD_AT_ONCE then line.more = true end
+  local dead = call('ZRANGEBYSCORE', line.lease, '-inf', format('%.0f', now), 'LIMIT', 0, spare)
+  if #dead == 0 then return end
+  if line.counted then
+    for _, id in ipairs(dead) do
+      local weight, order = match(call('HGET', line.tickets, id) or '', '^hf1 %S+ %S+ (%d+) %d+ %S+ (%d+) ')
+      if weight and tonumber(order) <= line.top then line.sum = line.sum - weight end
+      line.changed = true
+    end
+  end
+  call('ZREM', line.lease, unpack(dead))
+  call('HDEL', line.tickets, unpack(dead))
+  call('ZREM', line.order, unpack(dead))
+  spare = spare - #dead
+  if spare == 0 then line.more = true end
 end
 
 -- A mutex: the first living ticket moves from the line into main, with what is left of its waiting lease.
 local function advanceMutex(line)
-  for _ = 1, DEAD_AT_ONCE do
-    if line.value then return end
+  if line.value then return end
+  repeat
     local id = call('ZPOPMIN', line.order)[1]
     if not id then return end
     local ticket, ends = call('HGET', line.tickets, id), call('ZSCORE', line.lease, id)
@@ -86,15 +99,16 @@ local function advanceMutex(line)
     if ticket and ends and tonumber(ends) > now then
       call('SET', line.main, ticket, 'PX', format('%.0f', math.ceil((ends - now) / 1000)))
       line.value = ticket
-      tell('g', ticket)
+      return tell('g', ticket)
     end
-  end
-  line.more = not line.value
+    spare = spare - 1
+  until spare <= 0
+  line.more = true
 end
 
 -- The others: as many as fit, in order, each by its own capacity. Costs what it grants, not what waits.
 local function advanceCounted(line)
-  for _ = 1, GRANTS_AT_ONCE do
+  repeat
     local id = call('ZRANGEBYSCORE', line.order, '(' .. format('%.0f', line.top), '+inf', 'LIMIT', 0, 1)[1]
     if not id then return end
     local ticket = call('HGET', line.tickets, id)
@@ -106,7 +120,8 @@ local function advanceCounted(line)
       line.sum, line.top, line.changed = line.sum + weight, tonumber(order), true
       tell('g', ticket)
     end
-  end
+    spare = spare - 1
+  until spare <= 0
   line.more = true
 end
 
@@ -123,8 +138,12 @@ local function enter(at, counted)
   else
     line.value = call('GET', line.main)
   end
-  sweep(line)
-  advance(line)
+  if spare > 0 then
+    sweep(line)
+    advance(line)
+  else
+    line.more = true
+  end
   return line
 end
 
