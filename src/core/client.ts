@@ -107,8 +107,8 @@ export class Client {
         `The ${this.desk.backend.name} store cannot hand over a hold: it belongs to the session.`,
       )
     }
-    const { line, weight, capacity, ttlMs, graceMs, owner, note } = ticket
-    const options: Resolved = { ...DEFAULTS, ttlMs, graceMs, owner, note }
+    const { line, weight, capacity, ttlMs, graceMs, renew, minHoldMs, maxHoldMs, owner, note } = ticket
+    const options: Resolved = { ...DEFAULTS, ttlMs, graceMs, renew, minHoldMs, maxHoldMs, owner, note }
     const holder = this.#holder(options)
     const place = new Place({ line, weight, capacity, options }, holder, 0, this.desk.clock.now(), ticket.id)
     place.order = ticket.order

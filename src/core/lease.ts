@@ -103,7 +103,7 @@ export class Lease implements AsyncDisposable {
     await this.#renew({ ...place.holder, pid: 0 })
     // Taken again, released or handed over meanwhile: two texts, or a text beside a handle, would be two holders.
     this.#assertAlone()
-    const text = serializeTicket(place)
+    const text = serializeTicket(place, desk.clock.now())
     this.#hold.letGo()
     this.#released = Promise.resolve(false)
     this.#stopListening?.()
