@@ -1,4 +1,5 @@
 import type { Holder, Standing } from './backend.js'
+import type { Answer } from './batcher.js'
 import type { Desk } from './desk.js'
 import { BackendError, LockLostError } from './errors.js'
 import { publish } from './events.js'
@@ -108,7 +109,15 @@ export class Keeper {
   /** One renewal, its answer taken in; throws what the store threw. With a holder, the ticket is that holder's from now on. */
   async renewed(place: Place, nextHolder?: Holder): Promise<void> {
     const request = nextHolder === undefined ? place.renewRequest() : { ...place.renewRequest(), nextHolder }
-    const { result, sentAt } = await this.#desk.lanes.renew.push(request)
+    place.renewals += 1
+    let answer: Answer<Standing> | undefined
+    try {
+      answer = await this.#desk.lanes.renew.push(request)
+    } finally {
+      const isAnswered = answer !== undefined && answer.result.state !== 'failed'
+      place.renewalEnded(isAnswered, this.#desk.clock.now())
+    }
+    const { result, sentAt } = answer
     this.#heard(place)
     if (result.state === 'failed') throw result.error
     this.take(place, result, sentAt)
@@ -180,7 +189,7 @@ export class Keeper {
     }
     place.doubt = this.#desk.leaps.since(place.leaseSentAt, now)
     this.#hold(place, now)
-    this.#beat(place, leaseMs)
+    this.#beat(place)
   }
 
   #hold(place: Place, now: number): void {
@@ -194,7 +203,8 @@ export class Keeper {
   }
 
   /** Sets the next renewal to a third of the ttl from now, on a beat that other leases share. */
-  #beat(place: Place, leaseMs: number): void {
+  #beat(place: Place): void {
+    const { leaseMs } = place
     // Of what is believed: with a grace longer than the ttl, a third of the store's lease would come too late.
     const thirdMs = (leaseMs - Math.min(place.wish.options.graceMs, leaseMs)) / 3
     const next = place.leaseSentAt + thirdMs
