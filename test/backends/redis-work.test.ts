@@ -32,7 +32,7 @@ beforeEach(async () => {
 
 /** What each script that ran meanwhile did. */
 async function workOf(fn: () => Promise<unknown>): Promise<number[]> {
-  const monitor = await new Redis(server.url).monitor()
+  const monitor = await raw.monitor()
   const scripts: number[] = []
   const marker = randomUUID()
   const ended = new Promise<void>((resolve) => {

@@ -1,4 +1,5 @@
 import { slotOf } from './keys.js'
+import { type Counted, onSilence } from './silence.js'
 import type { Wire } from './wire.js'
 
 /** What is used of an ioredis `Redis`. Written out here, so that the package's types do not need the library. */
@@ -15,7 +16,7 @@ export interface IoredisClient {
   duplicate(override?: object): IoredisClient
   connect(): Promise<void>
   subscribe(channel: string): Promise<unknown>
-  disconnect(): void
+  disconnect(reconnect?: boolean): void
 }
 
 /** What is used of an ioredis `Cluster`. */
@@ -37,6 +38,8 @@ export interface IoredisCluster {
 
 /** How long the inbox of a Cluster waits before it tries the next node. */
 const NEXT_NODE_MS = 200
+/** How long a client that the library has ended rests before it is connected again. */
+const REVIVE_MS = 100
 
 /** Talks through ioredis. */
 export class IoredisWire implements Wire {
@@ -53,7 +56,12 @@ export class IoredisWire implements Wire {
     this.#ours = ours
     this.cluster = isCluster(client)
     this.ownPrefix = client.options.keyPrefix ?? ''
-    if (ours) quiet(client)
+    if (!ours) return
+    quiet(client)
+    this.#revive(client)
+    if (isCluster(client)) return
+    const socket = (): Counted | undefined => (client as unknown as Handles).stream
+    this.#undo.push(onSilence(socket, () => client.disconnect(true)))
   }
 
   send(command: readonly string[]): Promise<unknown> {
@@ -109,6 +117,7 @@ export class IoredisWire implements Wire {
     inbox.on('message', (_channel, message) => heard(String(message)))
     await inbox.connect()
     await inbox.subscribe(channel)
+    this.#revive(inbox)
     // Should it fail, the connection broke again, and is ready again later.
     inbox.on('ready', () => void inbox.subscribe(channel).then(back, () => undefined))
   }
@@ -131,6 +140,16 @@ export class IoredisWire implements Wire {
     this.#inbox?.disconnect()
     if (this.#ours) this.#client.disconnect()
     return Promise.resolve()
+  }
+
+  // The library gives a client up for good when a failover is told of in the very moment in which it asks the Sentinels
+  // for the master. For all that is known here, the master may be there again any time.
+  #revive(client: IoredisClient | IoredisCluster): void {
+    client.on('end', () => {
+      setTimeout(() => {
+        if (!this.#closed && client.status === 'end') client.connect().catch(() => undefined)
+      }, REVIVE_MS).unref()
+    })
   }
 
   // A message published on any node reaches all of them, so the inbox may be anywhere: when its node goes, elsewhere.
@@ -194,7 +213,7 @@ async function inARow(client: IoredisClient, commands: readonly (readonly string
 }
 
 interface Handles {
-  readonly stream?: { unref?(): void }
+  readonly stream?: Counted & { unref?(): void }
   readonly reconnectTimeout?: { unref?(): void } | null
 }
 
