@@ -29,6 +29,11 @@ export interface Env {
   readonly ttlMs: number
   /** The contender's name: for recipes that store an owner. */
   readonly owner: string
+  /**
+   * A name that only the contenders of one cell share. What a recipe makes for all its locks (a table, a root node) is
+   * called after it, so that cells played side by side on one server know nothing of each other.
+   */
+  readonly space: string
   /** The client's wall clock, which may be an hour off: what a recipe uses where the post says Date.now(). */
   readonly now: () => number
   /** Stands between two steps of a recipe: where a crash may strike. */

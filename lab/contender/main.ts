@@ -64,13 +64,14 @@ async function carryOut(command: Command): Promise<Outcome> {
   return await close()
 }
 
-async function open({ recipe, owner, urls, ttlMs }: Opening): Promise<void> {
+async function open({ recipe, owner, urls, ttlMs, space }: Opening): Promise<void> {
   const file = new URL(`../recipes/${recipe}.js`, import.meta.url).href
   const found = ((await import(file)) as { default: Recipe }).default
   const locker = await found.open({
     urls,
     ttlMs,
     owner,
+    space,
     now: () => Date.now(),
     step: async (label) => await step(owner, label),
   })
@@ -192,6 +193,7 @@ async function sleep(ms: number): Promise<void> {
 
 process.on('message', (request: Request) => {
   const from = monotonicMs()
+  if (request.command.do === 'release') say({ event: 'begun', id: request.id })
   carryOut(request.command).then(
     (outcome) => say({ id: request.id, from, to: monotonicMs(), ...outcome }),
     (error: unknown) => {

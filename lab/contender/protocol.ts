@@ -4,6 +4,7 @@ export interface Opening {
   readonly owner: string
   readonly urls: readonly string[]
   readonly ttlMs: number
+  readonly space: string
 }
 
 export type Command =
@@ -62,5 +63,7 @@ export interface Answer {
 export type Event =
   /** It looked, and no longer believes; `at` is its last look that said yes. */
   | { readonly event: 'doubts'; readonly hold: number; readonly at: number }
+  /** It has taken a release up: from here on it no longer claims to hold. */
+  | { readonly event: 'begun'; readonly id: number }
   /** It stands where it was told to stop: at a step of the recipe, or between a look and a write. */
   | { readonly event: 'stopped'; readonly where: string }

@@ -1,17 +1,18 @@
 import type { Actor } from '../actor.js'
-import { within } from '../contender/process.js'
 import type { Answer } from '../contender/protocol.js'
+import { within } from '../pace.js'
 import type { Situation } from '../situation.js'
 import type { Stage } from '../stage.js'
 
 const PROCESSES = 5
 const EACH = 10
-const BOUND_MS = 8_000
+/** Whoever is not served by then would never be; those who give up do so much earlier. */
+const BOUND_MS = 30_000
 /** One that asked so much earlier than another should not be served after it. */
 const CLEARLY_EARLIER_MS = 150
 const APART_MS = 15
-/** So long does the first hold when all have asked. */
-const HELD_MS = 1_500
+/** So long does the first hold when all have asked: longer than two seconds, after which many a recipe gives up. */
+const HELD_MS = 2_000
 
 /** Fifty wait for one lock. */
 const situation: Situation = {
@@ -65,7 +66,7 @@ function report(stage: Stage, answers: readonly (Answer | undefined)[], cost: nu
   const missing = answers.length - served.length
   if (missing > 0) {
     stage.hang(
-      `${missing} of ${answers.length} waiters were not served within ${BOUND_MS / 1000} s, or gave up: they starve`,
+      `${missing} of ${answers.length} waiters gave up or were not served within ${BOUND_MS / 1000} s: they starve`,
     )
   }
   if (served.length === 0) return

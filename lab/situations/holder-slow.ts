@@ -9,10 +9,10 @@ const situation: Situation = {
     const lock = stage.lock()
     const [a, b] = await Promise.all([stage.contender('A'), stage.contender('B')])
     const held = await a.mustBeServed(lock, 'nobody else was there')
-    const working = held?.work(3 * stage.ttlMs)
+    const until = stage.lived() + 3 * stage.ttlMs
     const asking = b.acquire(lock, 3 * stage.ttlMs + stage.patienceMs)
     const worked = asking.then(async ({ hold }) => await hold?.work(stage.ttlMs / 4))
-    await working
+    while (stage.lived() < until && (await held?.work(stage.ttlMs / 2)) === true);
     await held?.release()
     const { hold } = await asking
     await worked

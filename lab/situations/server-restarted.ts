@@ -5,6 +5,7 @@ import { rivals } from './rivals.js'
 const situation: Situation = {
   name: 'server-restarted',
   title: 'server restarted',
+  breaksServers: true,
   story:
     'While A holds, the server is killed (kill -9) and started again, Redis and memcached without persistence as they mostly run. A’s hold has long to go. B asks at once. (Redlock: A has three of the five; one of those restarts.)',
   async run(stage) {
