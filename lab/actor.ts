@@ -51,11 +51,16 @@ export class Actor {
     const { recipe } = this.#stage
     const { space } = this.#stage
     const opening = { recipe: recipe.name, owner: this.owner, urls: this.ways.urls, ttlMs: this.#ttlMs, space }
-    const answer = await within(OPENS_WITHIN_MS, this.process.ask({ do: 'open', opening }))
-    if (answer?.answer !== 'yes') {
-      throw new Error(
-        `${recipe.name} could not be opened for ${this.owner}: ${answer?.error ?? 'no answer'} ${this.process.errors}`,
-      )
+    const until = livedMs() + OPENS_WITHIN_MS
+    for (;;) {
+      const answer = await within(OPENS_WITHIN_MS, this.process.ask({ do: 'open', opening }))
+      if (answer?.answer === 'yes') return
+      if (answer === undefined || livedMs() >= until) {
+        const why = `${answer?.error ?? 'no answer'} ${this.process.errors}`
+        throw new Error(`${recipe.name} could not be opened for ${this.owner}: ${why}`)
+      }
+      // A busy store may not take a connection in time. What a situation is about comes after.
+      await this.#stage.sleep(ASKS_AGAIN_MS)
     }
   }
 

@@ -18,6 +18,8 @@ export interface Rig {
   readonly ttlMs: number
   /** A ttl that no hold of a situation outlives: for what must be seen while a hold is surely good. */
   readonly longTtlMs: number
+  /** Holds end with a session that heartbeats keep. */
+  readonly sessions: boolean
   /** None for a store that is a file. */
   readonly servers: readonly Server[]
   /** What recipes are told, with these ports (of proxies) in place of the servers' own. */
@@ -52,13 +54,30 @@ export async function startRig(store: StoreName): Promise<Rig> {
     store,
     ttlMs,
     longTtlMs: store === 'redlock' ? LONG_QUORUM_TTL_MS : LONG_TTL_MS,
+    sessions: store === 'zookeeper' || store === 'etcd',
     servers,
-    // Of ZooKeeper's, those that matter carry the name of a node: heartbeats do not.
-    answers: (chunk, lock) => store !== 'zookeeper' || chunk.includes(lock),
+    answers: ANSWERS[store] ?? (() => true),
     settled,
     urls: (ports) => servers.map(({ url, port }, index) => url.replace(`:${port}`, `:${ports[index] ?? port}`)),
     stop: async () => void (await Promise.all(servers.map((server) => server.stop()))),
   }
+}
+
+/** Where heartbeats come the same way, what else is to be seen in an answer. */
+const ANSWERS: Readonly<Partial<Record<StoreName, Rig['answers']>>> = {
+  zookeeper: (chunk, lock) => chunk.includes(lock),
+  etcd: (chunk) => beginsAnAnswer(chunk),
+}
+
+const FRAME_HEAD = 9
+const HEADERS = 1
+
+/** In HTTP/2 an answer begins with a frame of headers; pings, windows and what goes on in an open stream have none. */
+function beginsAnAnswer(chunk: Buffer): boolean {
+  for (let at = 0; at + FRAME_HEAD <= chunk.length; at += FRAME_HEAD + chunk.readUIntBE(at, 3)) {
+    if (chunk[at + 3] === HEADERS) return true
+  }
+  return false
 }
 
 /** A careful quorum lets a server vote only when it has been up for longer than any hold that it may have forgotten. */
@@ -85,6 +104,7 @@ function sqliteRig(ttlMs: number): Rig {
     store: 'sqlite',
     ttlMs,
     longTtlMs: LONG_TTL_MS,
+    sessions: false,
     servers: [],
     urls: () => [`sqlite:${join(directory, 'lab.db')}`],
     answers: () => true,

@@ -4,8 +4,11 @@ import type { History } from './history.js'
 /** The few operations that still show the same kind of violation: halves, then single ones, are left out while it stays. */
 export function minimise(history: History, violation: Violation): History {
   const fails = (part: History): boolean => check(part)?.kind === violation.kind
-  // What the checker names is nearly always enough; the search is for when it is not.
-  let best: History = fails(violation.shownBy) ? violation.shownBy : history
+  // What the checker names is nearly always enough; else what those did with that lock; the search is for the rest.
+  const theirs = history.filter(({ owner, lock }) =>
+    violation.shownBy.some((one) => one.owner === owner && one.lock === lock),
+  )
+  let best: History = [violation.shownBy, theirs].find(fails) ?? history
   for (let size = best.length >> 1; size >= 1; size >>= 1) {
     for (let at = 0; at < best.length; ) {
       const without = best.toSpliced(at, size)

@@ -12,7 +12,9 @@ const situation: Situation = {
   async run(stage) {
     if (stage.rig.servers.length === 0) stage.notOffered('the store is a file: there is no reply to lose')
     for (const nth of [1, 2]) {
-      const [a, b] = await Promise.all([stage.contender(`A${nth}`), stage.contender(`B${nth}`)])
+      // A session must not end meanwhile for want of heartbeats: whether it should is another question.
+      const ttlMs = stage.rig.sessions ? stage.longTtlMs : stage.ttlMs
+      const [a, b] = await Promise.all([stage.contender(`A${nth}`, { ttlMs }), stage.contender(`B${nth}`)])
       if (!(await loseReply(stage, a, b, nth))) return
     }
   },
