@@ -1,6 +1,6 @@
 import type { Proxy } from '../test/servers/index.js'
 import type { ContenderProcess } from './contender/process.js'
-import type { Answer, Command } from './contender/protocol.js'
+import type { Answer, Command, Opening } from './contender/protocol.js'
 import { livedMs, within } from './pace.js'
 import type { Note, Stage } from './stage.js'
 
@@ -33,14 +33,16 @@ export class Actor {
   readonly ways: Ways
   readonly #stage: Stage
   readonly #ttlMs: number
+  readonly #seed: number
   readonly #holds = new Map<number, Note>()
 
-  constructor(stage: Stage, owner: string, process: ContenderProcess, ways: Ways, ttlMs: number) {
+  constructor(stage: Stage, owner: string, process: ContenderProcess, ways: Ways, ttlMs: number, seed: number) {
     this.#stage = stage
     this.owner = owner
     this.process = process
     this.ways = ways
     this.#ttlMs = ttlMs
+    this.#seed = seed
     process.listen((event) => {
       const note = event.event === 'doubts' ? this.#holds.get(event.hold) : undefined
       if (note !== undefined && event.event === 'doubts') note.believedUntil ??= stage.at(event.at)
@@ -48,9 +50,15 @@ export class Actor {
   }
 
   async open(): Promise<void> {
-    const { recipe } = this.#stage
-    const { space } = this.#stage
-    const opening = { recipe: recipe.name, owner: this.owner, urls: this.ways.urls, ttlMs: this.#ttlMs, space }
+    const { recipe, space } = this.#stage
+    const opening: Opening = {
+      recipe: recipe.name,
+      owner: this.owner,
+      urls: this.ways.urls,
+      ttlMs: this.#ttlMs,
+      space,
+      seed: this.#seed,
+    }
     const until = livedMs() + OPENS_WITHIN_MS
     for (;;) {
       const answer = await within(OPENS_WITHIN_MS, this.process.ask({ do: 'open', opening }))

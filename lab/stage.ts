@@ -3,7 +3,7 @@ import { Actor } from './actor.js'
 import type { Operation } from './checker/history.js'
 import type { Troupe } from './contender/process.js'
 import { livedMs } from './pace.js'
-import { generator } from './random.js'
+import { generator, seedFor } from './random.js'
 import type { Recipe } from './recipe.js'
 import type { RegisterClient } from './register/client.js'
 import { monotonicMs, type RegisterAnswer } from './register/register.js'
@@ -51,6 +51,8 @@ export class Stage {
   #hangs: string | undefined
   #notOffered: string | undefined
   #locks = 0
+  /** How many were sent for so far. */
+  #cast = 0
 
   constructor(parts: StageParts) {
     this.#parts = parts
@@ -113,11 +115,16 @@ export class Stage {
     owners: readonly string[],
     { skewMs = 0, to = this.rig.servers, ttlMs = this.ttlMs }: ContenderOptions = {},
   ): Promise<Actor[]> {
+    const first = this.#cast
+    this.#cast += owners.length
     const proxies = await Promise.all(to.map(({ port }) => startProxy({ port })))
     this.#proxies.push(...proxies)
     const process = await this.#parts.troupe.take(skewMs)
     const ways = { proxies, urls: this.rig.urls(proxies.map(({ port }) => port)) }
-    const actors = owners.map((owner) => new Actor(this, owner, process, ways, ttlMs))
+    const actors = owners.map((owner, index) => {
+      const seed = seedFor(this.#parts.seed, owner, String(first + index))
+      return new Actor(this, owner, process, ways, ttlMs, seed)
+    })
     this.#actors.push(...actors)
     await Promise.all(actors.map((actor) => actor.open()))
     return actors

@@ -79,5 +79,11 @@ async function clientOf(url: string): Promise<{ locks: Holdfast; leave: () => Pr
     clients.delete(url)
     await (await shared.client).close()
   }
-  return { locks: await shared.client, leave }
+  try {
+    return { locks: await shared.client, leave }
+  } catch (error) {
+    // Whoever asks again gets a new one.
+    clients.delete(url)
+    throw error
+  }
 }

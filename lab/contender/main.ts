@@ -1,3 +1,4 @@
+import { generator } from '../random.js'
 import type { Held, Locker, Recipe } from '../recipe.js'
 import { RegisterClient } from '../register/client.js'
 import { monotonicMs } from '../register/register.js'
@@ -64,7 +65,8 @@ async function carryOut(command: Command): Promise<Outcome> {
   return await close()
 }
 
-async function open({ recipe, owner, urls, ttlMs, space }: Opening): Promise<void> {
+async function open({ recipe, owner, urls, ttlMs, space, seed }: Opening): Promise<void> {
+  Math.random = generator(seed)
   const file = new URL(`../recipes/${recipe}.js`, import.meta.url).href
   const found = ((await import(file)) as { default: Recipe }).default
   const locker = await found.open({

@@ -5,6 +5,8 @@ export interface Opening {
   readonly urls: readonly string[]
   readonly ttlMs: number
   readonly space: string
+  /** What the recipe and its libraries take from Math.random follows from it. */
+  readonly seed: number
 }
 
 export type Command =

@@ -30,6 +30,8 @@ export interface QuorumOptions {
 
 /** How long a server may take to be there before the client starts without it. */
 const OPEN_MS = 2_000
+/** How long a majority may take: without one there is nothing to start with. */
+const MAJORITY_MS = 10_000
 
 /** A ticket's way through this class: try (join) · held: renew, repair · leave. Waiting is done by asking again. */
 export class QuorumBackend implements Backend {
@@ -65,14 +67,14 @@ export class QuorumBackend implements Backend {
 
   async open(events: BackendEvents): Promise<void> {
     this.#events = events
+    const isMajority = (): boolean => this.#nodes.filter((node) => node.opened).length >= this.#majority
     // Never rejects: a server that cannot be reached is tried again for as long as the client lives.
-    await poll(
-      this.#nodes,
-      OPEN_MS,
-      (node) => node.start(),
-      () => false,
-    )
-    if (this.#nodes.filter((node) => node.opened).length >= this.#majority) return
+    const starts = new Map(this.#nodes.map((node) => [node, node.start()]))
+    const started = async (node: Node): Promise<void> => await starts.get(node)
+    await poll(this.#nodes, OPEN_MS, started, () => false)
+    // Those that refuse have said so by now; those that are only slow may still come.
+    if (!isMajority()) await poll(this.#nodes, MAJORITY_MS - OPEN_MS, started, isMajority)
+    if (isMajority()) return
     const error = this.#ballot.noMajority('open')
     await this.close()
     throw error
