@@ -23,6 +23,7 @@ const OPENS_WITHIN_MS = 20_000
 const WORKS_WITHIN_MS = 10_000
 /** After an error. */
 const ASKS_AGAIN_MS = 50
+const RELEASES = 4
 
 let nextHold = 1
 
@@ -127,7 +128,7 @@ export class Actor {
     const until = livedMs() + forMs
     for (;;) {
       const last = await this.acquire(lock, Math.max(1, until - livedMs()))
-      const isOver = last.answer === 'late' || last.answer === 'died' || livedMs() >= until
+      const isOver = last.answer === 'late' || last.answer === 'died' || livedMs() + ASKS_AGAIN_MS >= until
       if (last.hold !== undefined || isOver) return last
       if (last.answer === 'unknown') await this.#stage.sleep(ASKS_AGAIN_MS)
     }
@@ -148,9 +149,18 @@ export class Actor {
     return answer
   }
 
+  /** An error is no answer: it lets go again, as a program would that wants to be sure. */
   async release(hold: number, lock: string, begun?: () => void): Promise<Asked['answer']> {
     const note = this.#note('release', lock, false)
-    const answer = await within(OVERTIME_MS, this.#answered({ do: 'release', owner: this.owner, hold }, note, begun))
+    const command: Command = { do: 'release', owner: this.owner, hold }
+    let answer = await within(OVERTIME_MS, this.#answered(command, note, begun))
+    for (let again = 1; again < RELEASES && answer?.answer === 'unknown'; again += 1) {
+      await this.#stage.sleep(ASKS_AGAIN_MS)
+      answer = await within(OVERTIME_MS, this.process.ask(command))
+      if (answer === undefined) break
+      note.to = this.#stage.at(answer.to)
+      note.answer = answer.answer
+    }
     return answer?.answer ?? (this.process.alive ? 'late' : 'died')
   }
 

@@ -160,7 +160,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       : safe(
           traits.ends === 'nothing' || traits.ends === 'connection'
             ? 'A hold has no time in it that a clock could be wrong about.'
-            : 'When a hold ends is counted by the store’s own clock, and no client’s wall clock is asked.',
+            : 'When a hold ends is counted where it is kept, by a clock that all share: no client’s wall clock is asked.',
         ),
 
   'late-release': (traits) => {

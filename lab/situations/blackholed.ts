@@ -20,11 +20,11 @@ const situation: Situation = {
     await hold?.work()
     await working
     await Promise.all([hold?.work(stage.spellMs), held?.work(stage.spellMs)])
-    stage.stretch('A', from, 'cut off from the store')
     if (stage.recipe.offers.blocking) {
       const { answer } = await a.acquire(stage.lock(), stage.ttlMs)
       if (answer === 'late') stage.hang(`A asked to wait for ${stage.ttlMs} ms, and its call never returned`)
     }
+    stage.stretch('A', from, 'cut off from the store')
     await hold?.release()
   },
 }

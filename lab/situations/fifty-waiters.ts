@@ -12,8 +12,8 @@ const WAIT_MS = 10 * BOUND_MS
 /** One that asked so much earlier than another should not be served after it. */
 const CLEARLY_EARLIER_MS = 150
 const APART_MS = 15
-/** So long does the first hold when all have asked: longer than two seconds, after which many a recipe gives up. */
-const HELD_MS = 2_000
+/** So long does the first hold when all have asked: those who asked first have then waited for more than two seconds, after which many a recipe gives up. */
+const HELD_MS = 1_700
 
 /** Fifty wait for one lock. */
 const situation: Situation = {

@@ -67,14 +67,17 @@ export class QuorumBackend implements Backend {
 
   async open(events: BackendEvents): Promise<void> {
     this.#events = events
-    const isMajority = (): boolean => this.#nodes.filter((node) => node.opened).length >= this.#majority
+    const isMajority = (nodes: Iterable<Node>): boolean =>
+      [...nodes].filter((node) => node.opened).length >= this.#majority
     // Never rejects: a server that cannot be reached is tried again for as long as the client lives.
     const starts = new Map(this.#nodes.map((node) => [node, node.start()]))
     const started = async (node: Node): Promise<void> => await starts.get(node)
     await poll(this.#nodes, OPEN_MS, started, () => false)
     // Those that refuse have said so by now; those that are only slow may still come.
-    if (!isMajority()) await poll(this.#nodes, MAJORITY_MS - OPEN_MS, started, isMajority)
-    if (isMajority()) return
+    if (!isMajority(this.#nodes)) {
+      await poll(this.#nodes, MAJORITY_MS - OPEN_MS, started, (answers) => isMajority(answers.keys()))
+    }
+    if (isMajority(this.#nodes)) return
     const error = this.#ballot.noMajority('open')
     await this.close()
     throw error
