@@ -23,7 +23,7 @@ export async function lab(args: readonly string[]): Promise<number> {
     return 0
   }
   const seed = wholeNumber('seed', values.seed ?? '1')
-  const jobs = Math.max(1, wholeNumber('jobs', values.jobs ?? '2'))
+  const jobs = Math.max(1, wholeNumber('jobs', values.jobs ?? '4'))
   const out = values.out ?? 'lab-out'
   const terminal = new Terminal(recipes.length, situations.length, seed)
   terminal.line(`${recipes.length} recipes × ${situations.length} situations, seed ${seed}`)
