@@ -80,7 +80,8 @@ export class Actor {
   async warmUp(): Promise<void> {
     const hold = nextHold++
     const { owner } = this
-    const command: Command = { do: 'acquire', owner, lock: this.#stage.lock(), hold, waitMs: this.#stage.patienceMs }
+    const lock = this.#stage.unseenLock()
+    const command: Command = { do: 'acquire', owner, lock, hold, waitMs: this.#stage.patienceMs }
     const answer = await within(OPENS_WITHIN_MS, this.process.ask(command))
     if (answer?.answer === 'yes') await within(OPENS_WITHIN_MS, this.process.ask({ do: 'release', owner, hold }))
   }
@@ -220,6 +221,7 @@ export class Actor {
     note.to = this.#stage.at(answer.to)
     note.answer = answer.answer
     if (answer.fence !== undefined) note.fence = BigInt(answer.fence)
+    if (answer.inLineAt !== undefined) note.inLineAt = this.#stage.at(answer.inLineAt)
     return answer
   }
 }

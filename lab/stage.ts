@@ -51,6 +51,7 @@ export class Stage {
   #hangs: string | undefined
   #notOffered: string | undefined
   #locks = 0
+  #unseenLocks = 0
   /** How many were sent for so far. */
   #cast = 0
 
@@ -97,6 +98,12 @@ export class Stage {
   lock(): string {
     this.#locks += 1
     return `${this.#parts.scene}-${this.#locks}`
+  }
+
+  /** One that no picture shows. */
+  unseenLock(): string {
+    this.#unseenLocks += 1
+    return `${this.#parts.scene}-unseen-${this.#unseenLocks}`
   }
 
   /** What a recipe calls after it is this cell's alone. */
@@ -208,12 +215,13 @@ export class Stage {
 }
 
 function sinceZero(note: Operation, zero: number): Operation {
-  const { to, believedUntil } = note
+  const { to, inLineAt, believedUntil } = note
   return {
     ...note,
     lock: shortName(note.lock),
     from: note.from - zero,
     ...(to === undefined ? {} : { to: to - zero }),
+    ...(inLineAt === undefined ? {} : { inLineAt: inLineAt - zero }),
     ...(believedUntil === undefined ? {} : { believedUntil: believedUntil - zero }),
   }
 }

@@ -3,15 +3,15 @@ import { type Span, Spans } from './spans.js'
 
 /** What a history shows to be wrong, with the operations that show it. */
 export interface Violation {
-  readonly kind: 'two holders' | 'fence went back' | 'refused for no reason'
+  readonly kind: 'two holders' | 'fence went back' | 'passed in line' | 'refused for no reason'
   readonly what: string
   readonly shownBy: readonly Operation[]
 }
 
 /**
  * Decides a history against the sequential model of a lock: at no moment more weight than capacity,
- * re-entry by the same owner counted once, tokens growing in real-time order, refusals explained by
- * somebody else's hold.
+ * re-entry by the same owner counted once, tokens growing in real-time order, nobody served before one who
+ * stood in line when it asked (where a line is promised), refusals explained by somebody else's hold.
  *
  * A search over orders is not needed. An acquire takes effect somewhere between its call and its answer,
  * a release likewise, so a hold surely covers [acquire answered, release called]. If those spans fit the
@@ -21,7 +21,7 @@ export interface Violation {
 export function check(history: History): Violation | undefined {
   const byLock = grouped(holdsOf(history), ({ acquire }) => acquire.lock)
   for (const holds of byLock.values()) {
-    const violation = tooManyHolders(holds) ?? fenceWentBack(holds)
+    const violation = tooManyHolders(holds) ?? fenceWentBack(holds) ?? passedInLine(holds)
     if (violation !== undefined) return violation
   }
   return unexplainedRefusal(history, byLock)
@@ -102,12 +102,33 @@ function fenceWentBack(holds: readonly Hold[]): Violation | undefined {
 }
 
 function isFenced(one: Operation): boolean {
-  return one.answer === 'yes' && one.fence !== undefined && one.weight === one.capacity
+  return one.fence !== undefined && isExclusive(one)
+}
+
+function isExclusive({ answer, weight, capacity }: Operation): boolean {
+  return answer === 'yes' && weight === capacity
 }
 
 // Re-entry gives the same token to the same owner again.
 function sameHold(a: Operation, b: Operation): boolean {
   return a.owner === b.owner && a.fence === b.fence
+}
+
+/**
+ * Nobody is served before one who stood in line already when it asked. An exclusive hold is answered before it is let
+ * go, and let go before the next is given; so who was answered earlier was served earlier.
+ */
+function passedInLine(holds: readonly Hold[]): Violation | undefined {
+  const exclusive = holds.map(({ acquire }) => acquire).filter(isExclusive)
+  let latest: Operation | undefined
+  for (const one of exclusive.toSorted((a, b) => a.to! - b.to!)) {
+    if (latest !== undefined && one.inLineAt !== undefined && latest.from > one.inLineAt) {
+      const what = `${latest.owner} asked at ${ms(latest.from)} and was served before ${one.owner}, which stood in line since ${ms(one.inLineAt)}`
+      return { kind: 'passed in line', what, shownBy: [latest, one] }
+    }
+    if (latest === undefined || one.from > latest.from) latest = one
+  }
+  return undefined
 }
 
 /**

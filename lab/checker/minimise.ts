@@ -21,10 +21,11 @@ export function minimise(history: History, violation: Violation): History {
 
 /** A history as lines that a person can read. */
 export function lines(history: History): string[] {
-  return history.map(({ owner, call, lock, from, to, answer, fence, believedUntil }) => {
+  return history.map(({ owner, call, lock, from, to, answer, fence, inLineAt, believedUntil }) => {
     const token = fence === undefined ? '' : `, token ${fence}`
+    const line = inLineAt === undefined ? '' : `, in line since ${inLineAt.toFixed(1)}`
     const belief = believedUntil === undefined ? '' : `, believed until ${believedUntil.toFixed(1)}`
     const end = to === undefined ? '   never' : to.toFixed(1).padStart(8)
-    return `${from.toFixed(1).padStart(8)} –${end} ms  ${owner} ${call} '${lock}': ${answer}${token}${belief}`
+    return `${from.toFixed(1).padStart(8)} –${end} ms  ${owner} ${call} '${lock}': ${answer}${token}${line}${belief}`
   })
 }

@@ -10,6 +10,8 @@ import type { Answer, Command, Event, Opening, Request } from './protocol.js'
 interface Contender {
   readonly locker: Locker
   armed: 'die' | 'stop' | 'pass'
+  /** By lock: since when it stands in line there. */
+  readonly inLine: Map<string, number>
 }
 
 interface Holding {
@@ -19,7 +21,7 @@ interface Holding {
   watch: NodeJS.Timeout
 }
 
-type Outcome = Pick<Answer, 'answer' | 'fence' | 'release' | 'visits'> & { readonly to?: number }
+type Outcome = Pick<Answer, 'answer' | 'fence' | 'inLineAt' | 'release' | 'visits'> & { readonly to?: number }
 
 const LOOK_EVERY_MS = 5
 const ASK_AGAIN_MS = 25
@@ -69,15 +71,17 @@ async function open({ recipe, owner, urls, ttlMs, space, seed }: Opening): Promi
   Math.random = generator(seed)
   const file = new URL(`../recipes/${recipe}.js`, import.meta.url).href
   const found = ((await import(file)) as { default: Recipe }).default
+  const inLine = new Map<string, number>()
   const locker = await found.open({
     urls,
     ttlMs,
     owner,
     space,
     now: () => Date.now(),
+    inLine: (lock, stands) => (stands ? inLine.set(lock, monotonicMs()) : inLine.delete(lock)),
     step: async (label) => await step(owner, label),
   })
-  contenders.set(owner, { locker, armed: 'pass' })
+  contenders.set(owner, { locker, armed: 'pass', inLine })
 }
 
 async function step(owner: string, label: string): Promise<void> {
@@ -104,11 +108,17 @@ function contender(owner: string): Contender {
 }
 
 async function acquire(command: Extract<Command, { do: 'acquire' | 'turn' }>): Promise<Outcome> {
-  const { locker } = contender(command.owner)
+  const { locker, inLine } = contender(command.owner)
+  inLine.delete(command.lock)
   const held = await ask(locker, command.lock, command.waitMs)
   if (held === undefined) return { answer: 'no' }
   watch(command.hold, command.lock, held)
-  return { answer: 'yes', ...(held.fence === undefined ? {} : { fence: held.fence.toString() }) }
+  const inLineAt = inLine.get(command.lock)
+  return {
+    answer: 'yes',
+    ...(held.fence === undefined ? {} : { fence: held.fence.toString() }),
+    ...(inLineAt === undefined ? {} : { inLineAt }),
+  }
 }
 
 async function ask(locker: Locker, lock: string, waitMs: number): Promise<Held | undefined> {

@@ -55,6 +55,8 @@ export interface Answer {
   readonly answer: 'yes' | 'no' | 'unknown'
   readonly fence?: string
   readonly error?: string
+  /** Of an acquire: since when it had stood in line. */
+  readonly inLineAt?: number
   /** Of a turn: its release. */
   readonly release?: { readonly from: number; readonly to: number; readonly answer: 'yes' | 'no' | 'unknown' }
   /** Of work: how many visits were stored or clobbered, how many refused. */

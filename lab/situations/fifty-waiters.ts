@@ -79,10 +79,12 @@ function report(stage: Stage, answers: readonly (Answer | undefined)[], cost: nu
   stage.fact(`all in ${Math.round(ms)} ms`)
 }
 
-/** How many were served after somebody who had clearly asked later. */
+/** How many were served after somebody who asked when they stood in line already, or had at least clearly asked before. */
 function overtaken(served: readonly Answer[]): number {
-  return served.filter((one) => served.some((other) => other.from > one.from + CLEARLY_EARLIER_MS && other.to < one.to))
-    .length
+  return served.filter((one) => {
+    const stoodAt = one.inLineAt ?? one.from + CLEARLY_EARLIER_MS
+    return served.some((other) => other.from > stoodAt && other.to < one.to)
+  }).length
 }
 
 function shuffle<T>(items: readonly T[], random: () => number): T[] {

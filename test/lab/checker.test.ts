@@ -56,6 +56,14 @@ describe('good histories', () => {
     ['a refusal beside a holder', [acquire('a', 0, 1), acquire('b', 2, 3, { answer: 'no' })]],
     ['a refusal beside one who may hold', [never, acquire('b', 20, 30, { answer: 'no' })]],
     ['tokens that grow', [acquire('a', 0, 1, { fence: 1n }), release('a', 2, 3), acquire('b', 4, 5, { fence: 2n })]],
+    [
+      'served in the order in which they stood in line',
+      [acquire('a', 0, 9, { inLineAt: 2 }), release('a', 10, 11), acquire('b', 3, 12, { inLineAt: 4 })],
+    ],
+    [
+      'asked later, but stood in line earlier',
+      [acquire('b', 3, 9, { inLineAt: 4 }), release('b', 10, 11), acquire('a', 0, 12, { inLineAt: 5 })],
+    ],
     ['two locks are two locks', [acquire('a', 0, 1), acquire('b', 0, 1, { lock: 'y' })]],
   ])('%s', (_name, history) => {
     expect(check(history)).toBeUndefined()
@@ -91,6 +99,11 @@ describe('bad histories', () => {
       'fence went back',
       'repeated',
       [acquire('a', 0, 1, { fence: 5n }), release('a', 2, 3), acquire('b', 4, 5, { fence: 5n })],
+    ],
+    [
+      'passed in line',
+      'by one who asked when it stood there already',
+      [acquire('b', 3, 9), release('b', 10, 11), acquire('a', 0, 12, { inLineAt: 2 })],
     ],
     [
       'refused for no reason',
