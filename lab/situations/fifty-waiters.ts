@@ -66,11 +66,11 @@ function report(stage: Stage, answers: readonly (Answer | undefined)[], cost: nu
   const served = answers.filter((answer): answer is Answer => answer?.answer === 'yes')
   const missing = answers.length - served.length
   if (missing > 0) {
-    stage.hang(
+    // What it cost, and in which order, says something only where all fifty were served.
+    return stage.hang(
       `${missing} of ${answers.length} waiters gave up or were not served within ${BOUND_MS / 1000} s: they starve`,
     )
   }
-  if (served.length === 0) return
   const servers = stage.rig.servers.length
   if (servers > 0) stage.fact(`${(cost / served.length / servers).toFixed(1)} requests a hand-off`)
   const passed = overtaken(served)
