@@ -25,7 +25,7 @@ export async function openRedis(url: StoreUrl): Promise<FloorBackend> {
         throw new ConfigError(
           'A redis+sentinel:// URL ends in the name of the master: redis+sentinel://HOST:26379/mymaster',
         )
-      return ownRedis(new Redis({ ...settings, ...sentinelSettings(url), name, db: number(url, 'db') ?? 0 }), options)
+      return ownRedis(throughSentinels(url, Redis, { ...settings, name, db: number(url, 'db') ?? 0 }), options)
     }
     case 'redis+cluster:': {
       checkQuery(url, COMMON)
@@ -103,13 +103,23 @@ function tls(url: StoreUrl): ClientOptions {
   return { tls: { ...files, ...(servername === null ? {} : { servername }) } }
 }
 
+/** Sentinels that never answered are a wrong address, and said to be; those that once did are waited for. */
+function throughSentinels(url: StoreUrl, Redis: Library['Redis'], settings: ClientOptions): IoredisClient {
+  let answered = false
+  // Null ends the client for good: a failover that takes longer than a few tries must not.
+  const sentinelRetryStrategy = (times: number): number | null =>
+    times > 20 && !answered ? null : Math.min(times * 50, 500)
+  const client = new Redis({ ...settings, ...sentinelSettings(url), sentinelRetryStrategy })
+  client.on('ready', () => void (answered = true))
+  return client
+}
+
 function sentinelSettings(url: StoreUrl): ClientOptions {
   const user = url.query.get('sentinelUser')
   const password = url.query.get('sentinelPassword')
   const secure = ['1', 'true', 'yes'].includes(url.query.get('sentinelTls') ?? '')
   return {
     sentinels: hosts(url, 26_379),
-    sentinelRetryStrategy: (times) => (times > 20 ? null : Math.min(times * 50, 500)),
     ...(user === null ? {} : { sentinelUsername: user }),
     ...(password === null ? {} : { sentinelPassword: password }),
     ...(secure ? { enableTLSForSentinelMode: true, sentinelTLS: {} } : {}),

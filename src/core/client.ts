@@ -4,7 +4,7 @@ import { adopt } from './adoption.js'
 import { Attempt } from './attempt.js'
 import type { Backend, Holder } from './backend.js'
 import type { Clock } from './clock.js'
-import { Desk } from './desk.js'
+import { Desk, pending } from './desk.js'
 import { BackendError, ClosedError, LockLostError, UnsupportedError } from './errors.js'
 import { checkLease, checkRequired } from './guarantees.js'
 import { Hold } from './hold.js'
@@ -83,7 +83,7 @@ export class Client {
     if (this.#opened) return this.assertOpen()
     const cleanups: (() => void)[] = []
     const ended = new Promise<never>((_, reject) => {
-      const waiter = { end: () => reject(new ClosedError('The client was closed before the store was open.')) }
+      const waiter = pending(() => reject(new ClosedError('The client was closed before the store was open.')))
       desk.pending.add(waiter)
       cleanups.push(() => desk.pending.delete(waiter))
       if (signal !== undefined) cleanups.push(desk.aborts.on(signal, () => reject(signal.reason)))
@@ -128,7 +128,7 @@ export class Client {
     desk.alive.begin()
     let cancel: (() => void) | undefined
     // No timer outlives `close`: what is still asked then is answered by it.
-    const question = { end: (): void => undefined }
+    const question = pending(() => undefined)
     desk.pending.add(question)
     try {
       const late = new Promise<never>((_, reject) => {
@@ -181,8 +181,8 @@ export class Client {
     desk.alive.begin()
     desk.closing = true
     desk.closingUntil = desk.clock.now() + desk.callTimeoutMs
-    for (const attempt of [...desk.pending]) attempt.end()
-    for (const place of [...desk.places.values()]) desk.letGo(place)
+    for (const attempt of desk.pending) attempt.end()
+    for (const place of desk.places) desk.letGo(place)
     try {
       const opening = this.#opening?.catch(() => undefined)
       // An open that hangs must not make this hang; should it succeed after all, it is closed then.

@@ -26,7 +26,7 @@ export class Keeper {
   /** Takes a place into its care: what is heard of it from now on counts. */
   admit(place: Place): void {
     place.keeper = this
-    this.#desk.places.set(place.id, place)
+    this.#desk.places.add(place)
   }
 
   /** Sends the join and takes in its answer. */
@@ -133,7 +133,8 @@ export class Keeper {
   }
 
   forget(place: Place): void {
-    this.#desk.places.delete(place.id)
+    this.#desk.places.delete(place)
+    this.#waitsNoMore(place)
     this.#desk.alarms.clear(place)
   }
 
@@ -185,6 +186,7 @@ export class Keeper {
   #hold(place: Place, now: number): void {
     place.deadline = place.believedUntil
     if (place.state === 'held') return
+    this.#waitsNoMore(place)
     place.state = 'held'
     place.heldSince = now
     place.failures = 0
@@ -208,6 +210,7 @@ export class Keeper {
       return this.lose(place, 'the store says that others stand before it')
     }
     const first = place.state === 'joining'
+    if (first) this.#desk.waiting.set(place.id, place)
     place.state = 'waiting'
     place.ahead = standing.ahead
     place.failures = 0
@@ -215,6 +218,10 @@ export class Keeper {
     place.renewAt = sentAt + Math.min(standing.lookAgainMs, standing.ttlMs / 3)
     this.#sleep(place)
     if (first) publish('wait', () => ({ ...this.#desk.describe(place), ahead: standing.ahead }))
+  }
+
+  #waitsNoMore(place: Place): void {
+    if (this.#desk.waiting.size > 0) this.#desk.waiting.delete(place.id)
   }
 
   #gone(place: Place): void {

@@ -15,7 +15,7 @@ export class Lanes {
   constructor(backend: Backend, clock: Clock, timeoutMs: number) {
     const maxBatch = () => backend.maxBatch
     const describe = `The ${backend.name} store`
-    const shared = { clock, maxBatch, timeoutMs, describe }
+    const shared = { clock, maxBatch, timeoutMs, describe, worthPipelining: backend.worthPipelining }
     this.join = new Batcher({ ...shared, send: (items) => attempt(backend, items, () => backend.join(items)) })
     this.renew = new Batcher({ ...shared, send: (items) => attempt(backend, items, () => backend.renew(items)) })
     this.leave = new Batcher({ ...shared, send: (items) => attempt(backend, items, () => backend.leave(items)) })

@@ -4,6 +4,7 @@ import type { Holder, JoinRequest, LeaveRequest, RenewRequest, Standing } from '
 import type { Receiver } from './batcher.js'
 import type { LineKey } from './line.js'
 import type { Resolved } from './options.js'
+import type { Member } from './roster.js'
 
 /** What is asked of a line: which one, how much of it, and how it is held. */
 export interface Wish {
@@ -46,7 +47,7 @@ export function driftMs(ttlMs: number): number {
 }
 
 /** The client's side of one ticket: what was asked, where it stands, and until when that is believed. */
-export class Place implements Sleeper, Receiver<Standing> {
+export class Place implements Sleeper, Receiver<Standing>, Member<Place> {
   readonly id: string
   readonly wish: Wish
   readonly holder: Holder
@@ -84,6 +85,9 @@ export class Place implements Sleeper, Receiver<Standing> {
   keeper: PlaceKeeper | undefined = undefined
   wakeAt = 0
   place = -1
+  listed = false
+  previous: Place | undefined = undefined
+  next: Place | undefined = undefined
 
   constructor(wish: Wish, holder: Holder, minTtlMs: number, now: number, id: string = randomUUID()) {
     this.id = id
