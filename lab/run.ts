@@ -37,6 +37,8 @@ export async function runMatrix({ recipes, situations, seed, jobs, onCell, onTro
   const tasks = byStore(recipes).flatMap((recipe) => situations.map((situation) => ({ recipe, situation })))
   const schedule = new Schedule(tasks)
   const rigs = new Rigs()
+  /** Some of their servers were just restarted. */
+  const disturbed = new Set<Rig>()
   const work = async (): Promise<void> => {
     const theatre = new Theatre()
     try {
@@ -45,10 +47,11 @@ export async function runMatrix({ recipes, situations, seed, jobs, onCell, onTro
         try {
           rigs.prepare(schedule.storeAfter(recipe.store))
           const rig = await rigs.rigFor(recipe.store)
+          if (disturbed.delete(rig)) await rig.settled()
           const cell = await theatre.play(task, rig, seedFor(seed, recipe.name, situation.name))
           cells.push(cell)
           onCell?.(cell)
-          if (situation.breaksServers === true) await rig.settled()
+          if (situation.breaksServers === true) disturbed.add(rig)
         } catch (error) {
           const trouble = new Error(`${recipe.name} × ${situation.name} (seed ${seed}) could not be played.`, {
             cause: error,
