@@ -132,7 +132,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     }
     if (traits.restart === 'one vote is forgotten') {
       return unsafe(
-        'One of A’s three votes is forgotten, and that server votes again at once: with the two that A did not reach it makes a second majority (the Redlock page asks for a delayed restart, which nobody sets up).',
+        'One of A’s three votes is forgotten, and that server votes again at once: with the two that A did not reach it makes a second majority (the Redlock page asks for a delayed restart, which is left to whoever runs the servers).',
       )
     }
     if (traits.token) {
