@@ -30,7 +30,8 @@ export async function openRedis(url: StoreUrl): Promise<FloorBackend> {
     case 'redis+cluster:': {
       checkQuery(url, COMMON)
       const cluster: ClusterOptions = {
-        redisOptions: settings,
+        // A connection that owes an answer for so long is broken: no call outlives it.
+        redisOptions: { ...settings, socketTimeout: 10_000 },
         lazyConnect: true,
         enableOfflineQueue: false,
         slotsRefreshTimeout: 2_000,
@@ -79,8 +80,6 @@ function clientSettings(url: StoreUrl): ClientOptions {
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     connectTimeout: 5_000,
-    // A connection that owes an answer for so long is broken: no call outlives it.
-    socketTimeout: 10_000,
     retryStrategy: (times) => Math.min(25 * 2 ** Math.min(times, 6), 1_000),
   }
 }

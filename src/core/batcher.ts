@@ -1,5 +1,5 @@
 import type { Clock, Timer } from './clock.js'
-import { BackendError, ClosedError } from './errors.js'
+import { asBackendError, BackendError, ClosedError } from './errors.js'
 
 /** What came back for one item, and when the call that carried it was sent. */
 export interface Answer<Out> {
@@ -17,8 +17,8 @@ export interface BatcherOptions<In, Out> {
   readonly worthPipelining?: number | undefined
   /** A call without an answer is given up as unknown after this. */
   readonly timeoutMs: number
-  /** What is said when a call is given up. */
-  readonly describe: string
+  /** For messages: 'redis'. */
+  readonly store: string
 }
 
 /** A call this old no longer holds up what arrived after it: one stalled name must not stall the rest. */
@@ -146,14 +146,22 @@ export class Batcher<In, Out> {
     const call: Call<In, Out> = { sentAt: now, parcels, givenUp: false }
     this.#underWay.push(call)
     const items = parcels.length === 1 ? parcels[0]!.items : parcels.flatMap((parcel) => parcel.items)
-    this.#options.send(items).then(
-      (results) => this.#answered(call, results),
-      (error: unknown) => this.#failed(call, error),
-    )
+    try {
+      this.#options.send(items).then(
+        (results) => this.#answered(call, items.length, results),
+        (error: unknown) => this.#failed(call, error),
+      )
+    } catch (error) {
+      this.#failed(call, error)
+    }
     this.#patrolAt(now + this.#options.timeoutMs, now)
   }
 
-  #answered(call: Call<In, Out>, results: readonly Out[]): void {
+  #answered(call: Call<In, Out>, count: number, results: readonly Out[]): void {
+    if (results.length !== count) {
+      const message = `The ${this.#options.store} backend answered ${results.length} of ${count} items.`
+      return this.#failed(call, new BackendError(message, { retryable: false }))
+    }
     if (!this.#finish(call)) return
     let next = 0
     for (const { receivers } of call.parcels) {
@@ -161,8 +169,10 @@ export class Batcher<In, Out> {
     }
   }
 
-  #failed(call: Call<In, Out>, error: unknown): void {
+  // Whatever a backend throws is an unknown outcome with the store's name on it, never a "no".
+  #failed(call: Call<In, Out>, thrown: unknown): void {
     if (!this.#finish(call)) return
+    const error = asBackendError(this.#options.store, thrown)
     const poisoned = !(error instanceof BackendError && error.retryable)
     if (poisoned && call.parcels.length > 1) {
       // One item may have spoilt it for all: ask in halves, until the bad one stands alone.
@@ -199,9 +209,12 @@ export class Batcher<In, Out> {
       if (now - call.sentAt < this.#options.timeoutMs) continue
       call.givenUp = true
       this.#underWay.splice(this.#underWay.indexOf(call), 1)
-      const error = new BackendError(`${this.#options.describe} did not answer within ${this.#options.timeoutMs} ms.`, {
-        retryable: true,
-      })
+      const error = new BackendError(
+        `The ${this.#options.store} store did not answer within ${this.#options.timeoutMs} ms.`,
+        {
+          retryable: true,
+        },
+      )
       fail(call.parcels, error)
     }
     this.#flush()

@@ -2,8 +2,9 @@ import { Aborts } from './aborts.js'
 import { AlarmClock } from './alarm.js'
 import type { Backend, BackendEvents } from './backend.js'
 import type { Clock } from './clock.js'
-import { BackendError, ClosedError } from './errors.js'
+import { ClosedError } from './errors.js'
 import { publish } from './events.js'
+import { Farewell } from './farewell.js'
 import { Keeper } from './keeper.js'
 import { Lanes } from './lanes.js'
 import { Leaps } from './leaps.js'
@@ -104,32 +105,22 @@ export class Desk {
   }
 
   /**
-   * Tells the store that a ticket leaves, and goes on telling it until it answers or the ticket has
-   * lapsed by itself. Throws the last error when the outcome stays unknown.
+   * Tells the store that a ticket leaves, until it answers or the time is over; then rejects with the last error. Who
+   * insists has waited long enough and learns that the outcome is unknown, but the store is still told.
    */
-  async leave(place: Place, keepMs: number, until: number): Promise<boolean> {
+  leave(place: Place, keepMs: number, until: number, insist = false): Promise<boolean> {
     this.alive.begin()
     this.#leaving += 1
-    try {
-      for (let failures = 1; ; failures += 1) {
-        let error: unknown
-        try {
-          const { result } = await this.lanes.leave.push(place.leaveRequest(keepMs))
-          if (typeof result === 'boolean') return result
-          error = result
-        } catch (thrown) {
-          error = thrown
-        }
-        const retryable = error instanceof BackendError && error.retryable
-        const end = Math.min(until, this.closingUntil)
-        if (!retryable || this.clock.now() >= end) throw error
-        await this.pause(Math.min(this.retryMs(failures), Math.max(1, end - this.clock.now())))
-      }
-    } finally {
-      this.alive.end()
-      this.#leaving -= 1
-      if (this.#leaving === 0) this.#allLeft?.()
-    }
+    return new Promise((resolve, reject) => {
+      new Farewell(this, place, { keepMs, until, insist }, resolve, reject).send()
+    })
+  }
+
+  /** One of those that leave has ended. */
+  left(): void {
+    this.alive.end()
+    this.#leaving -= 1
+    if (this.#leaving === 0) this.#allLeft?.()
   }
 
   /** Leaves without making anyone wait for it; for as long as the ticket, or a join of it, may still be out there. */

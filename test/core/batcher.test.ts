@@ -16,7 +16,7 @@ function world(send: (items: readonly string[]) => Promise<string[]>, maxBatch =
     maxBatch: () => maxBatch,
     worthPipelining,
     timeoutMs: 5_000,
-    describe: 'The store',
+    store: 'test',
   })
   const later = (ms: number): Promise<void> => new Promise((resolve) => void time.after(ms, resolve))
   return { time, calls, batcher, later }

@@ -1,3 +1,4 @@
+import { type Counted, onSilence } from './silence.js'
 import type { Wire } from './wire.js'
 
 /** What is used of an ioredis `Redis`. Written out here, so that the package's types do not need the library. */
@@ -10,7 +11,7 @@ export interface IoredisClient {
   duplicate(override?: object): IoredisClient
   connect(): Promise<void>
   subscribe(channel: string): Promise<unknown>
-  disconnect(): void
+  disconnect(reconnect?: boolean): void
 }
 
 /** What is used of an ioredis `Cluster`. */
@@ -46,7 +47,11 @@ export class IoredisWire implements Wire {
     this.#ours = ours
     this.cluster = isCluster(client)
     this.ownPrefix = client.options.keyPrefix ?? ''
-    if (ours) quiet(client)
+    if (!ours) return
+    quiet(client)
+    if (isCluster(client)) return
+    const socket = (): Counted | undefined => (client as unknown as Handles).stream
+    this.#undo.push(onSilence(socket, () => client.disconnect(true)))
   }
 
   send(command: readonly string[]): Promise<unknown> {
@@ -159,7 +164,7 @@ async function settled(pair: [Promise<unknown>, Promise<unknown>]): Promise<unkn
 }
 
 interface Handles {
-  readonly stream?: { unref?(): void }
+  readonly stream?: Counted & { unref?(): void }
   readonly reconnectTimeout?: { unref?(): void } | null
 }
 
