@@ -136,6 +136,18 @@ describe('a minority', () => {
 })
 
 describe('a majority', () => {
+  test('three of five that are slow to answer at first are waited for', async () => {
+    for (const proxy of proxies.slice(2)) proxy.replies.fault = 'hold'
+    const asked = proxies.slice(2).map(async (proxy) => await proxy.next('replies'))
+    const connecting = client()
+    await Promise.all(asked)
+    // Longer than one server is waited for where a majority is there without it.
+    await new Promise((resolve) => setTimeout(resolve, 2_500))
+    await Promise.all(proxies.map((proxy) => proxy.heal()))
+    const locks = await connecting
+    expect(await locks.lock('slow-to-come').tryAcquire()).toBeDefined()
+  })
+
   test('three of five gone: the holder stops at its deadline, nobody gets anything, each server’s answer is told', async () => {
     const locks = await client(1_500)
     const lease = await locks.lock('majority').acquire()
