@@ -50,7 +50,7 @@ export async function claim(store: Store, request: RenewRequest, sentAt: number)
     store.tickets.replace(ticket)
     store.tickets.hang(ticket, lease)
     if (place.granted) {
-      ticket.granted = true
+      store.tickets.grant(ticket)
       return granted(found.create, lease, sentAt)
     }
     store.rechecks.watch(ticket, place, reading?.header.revision ?? header.revision)

@@ -64,7 +64,7 @@ async function joinAll(
         const create = verdict.creates[index]!
         settle(store, beats, member.hold, answer.header.term)
         member.ticket.create = create
-        member.ticket.granted = true
+        store.tickets.grant(member.ticket)
         store.tickets.hang(member.ticket, member.hold)
         standings.set(member.request, granted(create, member.hold, sentAt))
       }

@@ -211,7 +211,7 @@ async function take(store: Store, item: Joining, step: Step, call: Call): Promis
   const { txn, header } = step
   if (txn.succeeded) {
     ticket.create = header.revision
-    ticket.granted = true
+    store.tickets.grant(ticket)
     store.tickets.hang(ticket, hold)
     return granted(header.revision, hold, sentAt)
   }
@@ -222,7 +222,7 @@ async function take(store: Store, item: Joining, step: Step, call: Call): Promis
   store.tickets.hang(ticket, wait)
   const place = placeFrom(store.keys, ticket, inner.responses.slice(1))
   if (place.granted) {
-    ticket.granted = true
+    store.tickets.grant(ticket)
     return await renewed(store, item, sentAt)
   }
   ticket.ahead = place.ahead

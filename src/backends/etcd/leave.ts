@@ -82,7 +82,8 @@ async function takeLeave(store: Store, request: LeaveRequest, ticket: Ticket, st
   if (!step.txn.succeeded && stands) {
     return await leaveSlowly(store, request).catch((error: unknown) => storeError(DOING, error))
   }
-  store.tickets.remove(ticket)
+  if (step.txn.succeeded) store.tickets.left(ticket)
+  else store.tickets.remove(ticket)
   return step.txn.succeeded
 }
 
