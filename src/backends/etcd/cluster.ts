@@ -1,5 +1,6 @@
-import { Connection, type Endpoint, type MessageStream, RpcError, UNAVAILABLE } from './connection.js'
+import { Connection, type Endpoint, type MessageStream } from './connection.js'
 import { isMemberTrouble, isStaleToken, storeError } from './failure.js'
+import { RpcError, UNAVAILABLE } from './grpc.js'
 import { authenticateRequest, readToken } from './messages.js'
 import type { Reader } from './wire.js'
 
