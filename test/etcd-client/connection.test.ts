@@ -127,7 +127,7 @@ describe('the connection to a member', () => {
     const { connection } = await connected((stream, body) => {
       const said = body.subarray(7).toString('latin1')
       if (said === 'break') return stream.close(2)
-      if (said === 'half') return void stream.respond({ ':status': 200 }, { endStream: true })
+      if (said === 'half') return stream.respond({ ':status': 200 }, { endStream: true })
       reply(stream, body.subarray(5))
     })
     const calls = ['good', 'break', 'half', 'fine'].map((one) => connection.call('/x', message(one), text, options))
