@@ -101,8 +101,8 @@ export function placeFrom(keys: Keys, ticket: Asking, answers: readonly OpAnswer
 /** The end of the last one before a ticket, and what is known of those before that one. */
 interface End {
   readonly ended: KeyValue
-  /** The key's value said so. */
-  readonly wasGranted: boolean
+  /** What the key's value said. */
+  readonly wasGranted: () => boolean
   /** Who stood before it; undefined: nobody. */
   readonly second: Pick<KeyValue, 'create'> | undefined
   /** Nobody stands in the line who joined at this revision or before. */
@@ -114,7 +114,7 @@ export function endGrants(keys: Keys, ticket: Asking, { ended, wasGranted, secon
   if (ticket.line.kind === 'semaphore') return false
   if (second === undefined || second.create <= emptyTo || ended.create <= emptyTo + 1n) return true
   // Granted readers may stand side by side: only a writer was alone.
-  return wasGranted && (ticket.line.kind === 'mutex' || ended.key.startsWith(keys.writers(ticket.line).key))
+  return (ticket.line.kind === 'mutex' || ended.key.startsWith(keys.writers(ticket.line).key)) && wasGranted()
 }
 
 /** A reading without the ticket itself. */

@@ -39,8 +39,8 @@ export class Rechecks {
   #grants(ticket: Ticket, { deleted, before: ended }: Change): boolean {
     if (!deleted || ended === undefined) return false
     const { keys, tickets } = this.#store
-    const wasGranted = readNote(ended)?.granted === true
     const { second, line } = ticket
+    const wasGranted = (): boolean => readNote(ended)?.granted === true
     return endGrants(keys, ticket, { ended, wasGranted, second, emptyTo: tickets.emptyTo(line) })
   }
 
