@@ -4,7 +4,7 @@
  */
 import { grantedCount, type LineKey } from '../../core/line.js'
 import { type Keys, type Stretch, weightOf } from './keys.js'
-import type { Compare, KeyValue, OpAnswer, RangeAnswer, RangeOp } from './messages.js'
+import type { Compare, KeyValue, OpAnswer, RangeAnswer, RangeOp } from './txn.js'
 
 /** Where a ticket stands, and what to wait for when it waits. */
 export type Place = { readonly granted: true } | Waiting

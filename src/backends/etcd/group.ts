@@ -2,10 +2,11 @@ import type { JoinRequest, Standing } from '../../core/backend.js'
 import { isLeaseGone } from './failure.js'
 import { noNewRivals, noRivals, placeFrom, placeReads } from './grant.js'
 import type { Lease } from './leases.js'
-import type { Compare, Op, TxnAnswer } from './messages.js'
+import { readNote, ticketText } from './note.js'
 import { beat, failed, granted, runReads, runTxn, settle, type Store } from './store.js'
 import { dropEarlier } from './takeover.js'
-import { readNote, type Ticket, ticketText } from './tickets.js'
+import type { Ticket } from './tickets.js'
+import type { Compare, Op, TxnAnswer } from './txn.js'
 
 interface Member {
   readonly request: JoinRequest

@@ -3,10 +3,11 @@ import type { BackendError } from '../../core/errors.js'
 import { findTicket } from './claim.js'
 import { isLeaseGone, isNoSpace, storeError } from './failure.js'
 import type { Lease } from './leases.js'
-import type { Compare, KeyValue, Op, Txn } from './messages.js'
+import { type Note, noteText, readNote } from './note.js'
 import { runSteps, runTxn, type Step, type Store } from './store.js'
 import { takeAway } from './takeover.js'
-import { type Note, noteText, readNote, type Ticket } from './tickets.js'
+import type { Ticket } from './tickets.js'
+import type { Compare, KeyValue, Op, Txn } from './txn.js'
 
 const DOING = 'leaving a line'
 const MOST_LOOKS = 5

@@ -1,7 +1,8 @@
 import { endGrants, type Place, placeFrom, placeReads, type Waiting } from './grant.js'
 import type { Change } from './messages.js'
+import { readNote } from './note.js'
 import { runReads, type Store } from './store.js'
-import { readNote, type Ticket } from './tickets.js'
+import type { Ticket } from './tickets.js'
 
 /** Looks again where tickets stand, when what stood before them has changed: many in one call. */
 export class Rechecks {

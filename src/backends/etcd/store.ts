@@ -3,9 +3,9 @@ import type { Cluster } from './cluster.js'
 import { isMemberTrouble, storeError } from './failure.js'
 import type { Keys } from './keys.js'
 import type { KeepAlive, Lease, Leases } from './leases.js'
-import { type Header, type Op, readTxn, type Txn, type TxnAnswer, txnRequest } from './messages.js'
 import type { Rechecks } from './recheck.js'
 import type { Tickets } from './tickets.js'
+import { type Header, type Op, readTxn, type Txn, type TxnAnswer, txnRequest } from './txn.js'
 import type { Watches } from './watches.js'
 
 /** What the operations of the backend share. */
