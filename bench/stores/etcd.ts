@@ -71,9 +71,11 @@ async function requestsSoFar(url: string): Promise<number> {
   return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0)
 }
 
-/** What a hand-off costs the server while this many wait, over 50 hand-offs. Renewals of those who wait are left out. */
+/** So many that a renewal of those who wait, which comes in between or does not, hardly shows. */
+const HAND_OFFS = 200
+
+/** What a hand-off costs the server while this many wait. Renewals of those who wait are left out. */
 async function requestsPerHandOff(url: string, waiters: number): Promise<number> {
-  const HAND_OFFS = 50
   const client = await connect(url)
   const name = `handoff:${waiters}`
   const stop = new AbortController()

@@ -16,7 +16,13 @@ export interface Waiting {
   /** As long as this key is unchanged it waits. Undefined where more than one key matters. */
   readonly behind?: Pick<KeyValue, 'key' | 'create' | 'mod'>
   /** Who stood before the last one before it; undefined: nobody, or it does not matter (a semaphore). */
-  readonly second?: Pick<KeyValue, 'key' | 'create'> | undefined
+  readonly second?: Second | undefined
+}
+
+/** The second before a ticket. */
+export interface Second extends Pick<KeyValue, 'key' | 'create'> {
+  /** When the one before that joined; 0: there was none. */
+  readonly third: bigint
 }
 
 export interface WatchOn {
@@ -67,8 +73,8 @@ export function placeReads(keys: Keys, ticket: Asking, create?: bigint, serializ
   const { key, end } = rivals(keys, ticket)
   const common = { op: 'range', key, rangeEnd: end, keysOnly: true, serializable } as const
   const before = create === undefined ? {} : { maxCreate: create - 1n }
-  // The last two before it: without a revision to stop at, the ticket itself may be the first of these.
-  const newest: RangeOp = { ...common, ...before, sort: 'newest', limit: 3 }
+  // The last three before it: without a revision to stop at, the ticket itself may be the first of these.
+  const newest: RangeOp = { ...common, ...before, sort: 'newest', limit: 4 }
   if (ticket.line.kind !== 'semaphore') return [newest]
   return [newest, { ...common, ...before, sort: 'oldest', limit: mostAhead(ticket.capacity) }]
 }
@@ -80,7 +86,14 @@ export function placeFrom(keys: Keys, ticket: Asking, answers: readonly OpAnswer
   if (last === undefined) return { granted: true }
   if (ticket.line.kind !== 'semaphore') {
     const watch = { key: last.key, deletesOnly: true }
-    return { granted: false, ahead: newest.count, watch, behind: last, second: newest.kvs[1] }
+    const [, second, third] = newest.kvs
+    return {
+      granted: false,
+      ahead: newest.count,
+      watch,
+      behind: last,
+      second: second === undefined ? undefined : { ...second, third: third?.create ?? 0n },
+    }
   }
   const oldest = others(ticket, answers[1]?.range)
   const seen = oldest.kvs.map((kv) => weightOf(kv.key))

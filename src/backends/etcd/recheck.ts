@@ -46,8 +46,8 @@ export class Rechecks {
   }
 
   /**
-   * Watches also the second before it, where both are other clients': when that one ends, it is read whether the one
-   * between is the first of the line. So the end of that one, later, grants at once and needs no reading.
+   * Watches also the second before it, where both are other clients': when that one ends, it is known or read whether
+   * the one between is the first of the line. So the end of that one, later, grants at once and needs no reading.
    */
   #scout(ticket: Ticket, readRevision: bigint): (() => void) | undefined {
     const { tickets, watches } = this.#store
@@ -55,7 +55,11 @@ export class Rechecks {
     if (second === undefined || behind === undefined) return undefined
     if (second.create <= tickets.emptyTo(ticket.line)) return undefined
     if (tickets.isOwn(second.key) || tickets.isOwn(behind.key)) return undefined
-    return watches.once({ key: second.key, deletesOnly: true }, readRevision + 1n, () => this.#soon(ticket))
+    return watches.once({ key: second.key, deletesOnly: true }, readRevision + 1n, (changes) => {
+      const isFirst = changes.length > 0 && second.third <= tickets.emptyTo(ticket.line)
+      if (!isFirst) this.#soon(ticket)
+      else if (ticket.second?.create === second.create) ticket.second = undefined
+    })
   }
 
   #soon(ticket: Ticket): void {

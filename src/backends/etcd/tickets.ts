@@ -1,5 +1,6 @@
 import type { Holder, JoinRequest } from '../../core/backend.js'
 import { type LineKey, lineText } from '../../core/line.js'
+import type { Second } from './grant.js'
 import type { Keys } from './keys.js'
 import type { Lease } from './leases.js'
 import { KeyPool } from './slots.js'
@@ -39,7 +40,7 @@ export interface Ticket {
   /** What keeps it waiting: the last key before it, where that alone matters. */
   behind?: Pick<KeyValue, 'key' | 'create' | 'mod'> | undefined
   /** What stands before that one, as far as is known. */
-  second?: Pick<KeyValue, 'key' | 'create'> | undefined
+  second?: Second | undefined
   /** Ends the watch on what stands before it. */
   unwatch?: (() => void) | undefined
 }
