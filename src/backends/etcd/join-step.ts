@@ -16,6 +16,8 @@ export interface Joining {
   readonly wait: Lease | undefined
   /** Asked only whether it is free: the rest makes the call four times as long, and is seldom needed. */
   lean: boolean
+  /** Not asked whether it is free: another ticket of this client stands there, and a look at the line costs the server. */
+  readonly crowded: boolean
   /** A revision at which it was read that the ticket fits. */
   fitsAt?: bigint
 }
@@ -41,7 +43,7 @@ const MOST_LOOKS = 10
  */
 export function joinStep(store: Store, item: Joining): Txn {
   const { keys } = store
-  const { ticket, hold, wait, fitsAt, lean } = item
+  const { ticket, hold, wait, fitsAt, lean, crowded } = item
   const notBuried: Compare = { key: keys.tombstone(ticket.id), target: 'version', is: '=', value: 0 }
   const notThere: Compare = { key: ticket.key, target: 'version', is: '=', value: 0 }
   const free = fitsAt === undefined ? noRivals(keys, ticket) : noNewRivals(keys, ticket, fitsAt)
@@ -53,32 +55,28 @@ export function joinStep(store: Store, item: Joining): Txn {
     { op: 'range', key: keys.tombstone(ticket.id), keysOnly: true },
   ]
   const reads = placeReads(keys, ticket)
-  const inLine: Op[] =
-    wait === undefined
-      ? [...whyNot, ...reads]
-      : [
-          {
-            op: 'txn',
-            compare: [notThere, notBuried],
-            success: [{ op: 'put', key: ticket.key, value: ticketText(ticket, false), lease: wait.id }, ...reads],
-            failure: whyNot,
-          },
-        ]
-  return { compare, success, failure: inLine }
+  if (wait === undefined) return { compare, success, failure: [...whyNot, ...reads] }
+  const inLine: Txn = {
+    compare: [notThere, notBuried],
+    success: [{ op: 'put', key: ticket.key, value: ticketText(ticket, false), lease: wait.id }, ...reads],
+    failure: whyNot,
+  }
+  if (crowded) return inLine
+  return { compare, success, failure: [{ op: 'txn', ...inLine }] }
 }
 
 export async function take(store: Store, item: Joining, step: Step, call: Call): Promise<Standing> {
   const { sentAt } = call
   const { ticket, hold, wait } = item
   const { txn, header } = step
-  if (txn.succeeded) {
+  if (txn.succeeded && !item.crowded) {
     ticket.create = header.revision
     store.tickets.grant(ticket)
     store.tickets.hang(ticket, hold)
     return granted(header.revision, hold, sentAt)
   }
   if (wait === undefined) return await takeRefusal(store, item, step, call)
-  const inner = txn.responses[0]?.txn
+  const inner = item.crowded ? txn : txn.responses[0]?.txn
   if (inner?.succeeded !== true) return await takeStanding(store, item, inner, sentAt)
   ticket.create = header.revision
   store.tickets.hang(ticket, wait)

@@ -133,7 +133,10 @@ async function prepare(
           store.leases.get(request.ttlMs),
           request.wait ? store.leases.get(request.waitTtlMs) : undefined,
         ])
-        return { request, hold, wait, ticket, lean: lean && request.wait && !store.tickets.hasCompany(ticket) }
+        const inCompany = request.wait && store.tickets.hasCompany(ticket)
+        // Readers do not stand in each other's way.
+        const crowded = inCompany && (ticket.line.kind !== 'rw' || ticket.weight === ticket.capacity)
+        return { request, hold, wait, ticket, lean: lean && request.wait && !inCompany, crowded }
       } catch (error) {
         standings.set(request, failed(DOING, error))
         return undefined
