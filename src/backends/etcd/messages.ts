@@ -11,6 +11,9 @@ export interface LeaseAnswer {
 
 export interface WatchAnswer {
   readonly watchId: number
+  /** The watch is in force now; it tells of all that changes after the header's revision. */
+  readonly created: boolean
+  readonly revision: bigint
   readonly canceled: boolean
   /** Above 0: the watch asked for a past that the server has forgotten. */
   readonly compactRevision: bigint
@@ -89,10 +92,20 @@ export function readToken(reader: Reader): string {
 
 export function readWatch(reader: Reader): WatchAnswer {
   const changes: Change[] = []
-  const answer = { watchId: 0, canceled: false, compactRevision: 0n, reason: '', changes }
+  const answer = {
+    watchId: 0,
+    created: false,
+    revision: 0n,
+    canceled: false,
+    compactRevision: 0n,
+    reason: '',
+    changes,
+  }
   for (let field = reader.next(); field !== 0; field = reader.next()) {
     // A watch that the server could not make is answered with the id -1.
-    if (field === 2) answer.watchId = Number(reader.big())
+    if (field === 1) answer.revision = readHeader(reader.message()).revision
+    else if (field === 2) answer.watchId = Number(reader.big())
+    else if (field === 3) answer.created = reader.number() === 1
     else if (field === 4) answer.canceled = reader.number() === 1
     else if (field === 5) answer.compactRevision = reader.big()
     else if (field === 6) answer.reason = reader.text()

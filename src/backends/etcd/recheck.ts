@@ -8,6 +8,8 @@ import type { Ticket } from './tickets.js'
 export class Rechecks {
   readonly #store: Store
   readonly #due = new Set<Ticket>()
+  /** Whose watch began at this revision, later than what was read. */
+  readonly #unseen = new Map<Ticket, bigint>()
 
   constructor(store: Store) {
     this.#store = store
@@ -23,18 +25,61 @@ export class Rechecks {
     ticket.second = place.second
     if (isWatched) return
     ticket.unwatch?.()
-    const unwatch = this.#store.watches.once(place.watch, readRevision + 1n, (changes) => {
+    const changed = (changes: readonly Change[]): void => {
       ticket.unwatch?.()
       ticket.unwatch = undefined
       ticket.behind = undefined
       if (changes.some((change) => this.#grants(ticket, change))) this.take(ticket, { granted: true }, 0n, true)
       else this.#soon(ticket)
-    })
-    const unscout = this.#scout(ticket, readRevision)
+    }
+    const { watches } = this.#store
+    const unwatch =
+      ticket.line.kind === 'semaphore'
+        ? watches.once(place.watch, readRevision + 1n, changed)
+        : watches.onceFromNow(place.watch, (now) => this.#begun(ticket, now, readRevision), changed)
+    const unscout = this.#scout(ticket)
     ticket.unwatch = () => {
       unwatch()
       unscout?.()
     }
+  }
+
+  /** The watch tells of what comes; what came between the reading and now it does not. */
+  #begun(ticket: Ticket, now: bigint, readRevision: bigint): void {
+    if (now <= readRevision) return
+    if (this.#unseen.size === 0) queueMicrotask(() => void this.#check())
+    this.#unseen.set(ticket, now)
+  }
+
+  async #check(): Promise<void> {
+    const unseen = new Map(this.#unseen)
+    this.#unseen.clear()
+    try {
+      const late = await this.#checkThat(unseen, true)
+      if (late.size > 0) await this.#checkThat(late, false)
+    } catch {
+      // The store is out of reach: the tickets' next renewal looks again, and reports the failure.
+      return
+    }
+  }
+
+  /** Looks whether what keeps the tickets waiting is still there. Returns those whom a member told that is behind. */
+  async #checkThat(unseen: ReadonlyMap<Ticket, bigint>, serializable: boolean): Promise<Map<Ticket, bigint>> {
+    const late = new Map<Ticket, bigint>()
+    const asked = [...unseen].flatMap(([ticket, now]) => {
+      const { behind } = ticket
+      return behind === undefined || ticket.granted ? [] : [{ ticket, now, behind }]
+    })
+    const answers = await runReads(
+      this.#store,
+      asked.map(({ behind }) => [{ op: 'range', key: behind.key, keysOnly: true, serializable }]),
+    )
+    for (const [index, { ticket, now, behind }] of asked.entries()) {
+      const { header, responses } = answers[index]!
+      if (header.revision < now) late.set(ticket, now)
+      else if (responses[0]?.range?.kvs[0]?.create !== behind.create && ticket.behind === behind) this.#soon(ticket)
+    }
+    return late
   }
 
   #grants(ticket: Ticket, { deleted, before: ended }: Change): boolean {
@@ -49,13 +94,15 @@ export class Rechecks {
    * Watches also the second before it, where both are other clients': when that one ends, it is known or read whether
    * the one between is the first of the line. So the end of that one, later, grants at once and needs no reading.
    */
-  #scout(ticket: Ticket, readRevision: bigint): (() => void) | undefined {
+  #scout(ticket: Ticket): (() => void) | undefined {
     const { tickets, watches } = this.#store
     const { second, behind } = ticket
     if (second === undefined || behind === undefined) return undefined
     if (second.create <= tickets.emptyTo(ticket.line)) return undefined
     if (tickets.isOwn(second.key) || tickets.isOwn(behind.key)) return undefined
-    return watches.once({ key: second.key, deletesOnly: true }, readRevision + 1n, (changes) => {
+    // What it missed before it began costs a reading later, no more.
+    const begun = (): void => undefined
+    return watches.onceFromNow({ key: second.key, deletesOnly: true }, begun, (changes) => {
       const isFirst = changes.length > 0 && second.third <= tickets.emptyTo(ticket.line)
       if (!isFirst) this.#soon(ticket)
       else if (ticket.second?.create === second.create) ticket.second = undefined
