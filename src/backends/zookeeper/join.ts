@@ -1,8 +1,9 @@
 import type { JoinRequest, Standing } from '../../core/backend.js'
 import { grantedCount } from '../../core/line.js'
-import { type Created, type Data, found, type ZooKeeperClient } from './client/client.js'
+import { type Data, found, type ZooKeeperClient } from './client/client.js'
 import { CODE, ZooKeeperError } from './client/errors.js'
 import { type Acl, MODE } from './client/protocol.js'
+import { createTogether, type Creation } from './client/together.js'
 import type { Doubts } from './doubts.js'
 import { failure } from './failures.js'
 import { decodeHolder, encodeHolder } from './holder.js'
@@ -37,9 +38,11 @@ export class Joins {
    * them in their order, so the answer costs one round trip.
    */
   stand(requests: readonly JoinRequest[], calledAt: number): Promise<Standing>[] {
-    const lines = requests.map((request) => this.#parts.tickets.use(request.line, this.path(request)))
-    const attempts = requests.map((request) => this.#create(request, this.path(request)))
-    for (const line of lines) line.keep()
+    const { tickets, parents } = this.#parts
+    const lines = requests.map((request) => tickets.use(request.line, this.path(request)))
+    const again = lines.map(({ path }) => parents.expect(path))
+    const attempts = this.#create(requests, lines)
+    for (const [index, line] of lines.entries()) if (again[index]) line.keep()
     // While a list is under way, what comes right behind it is judged by that one: see `LocalLine.stand`.
     const listed = this.list(lines.filter((line) => !line.quiet && !line.asking))
     return requests.map(async (request, index): Promise<Standing> => {
@@ -85,7 +88,7 @@ export class Joins {
       client.exists(nodePath, undefined, (error, stat) => {
         if (error !== undefined) reject(error)
         else if (stat === undefined || stat.ephemeralOwner !== client.session.id) resolve(undefined)
-        else resolve(this.#created(request, path, { path: nodePath, stat }))
+        else resolve(this.created(request, path, nodePath, stat.czxid))
       })
     })
   }
@@ -116,23 +119,35 @@ export class Joins {
     return linePath(this.#parts.places, request.line)
   }
 
-  /** Sends one creation. Undefined: the parent is missing. */
-  #create(request: JoinRequest, path: string): Promise<OwnTicket | undefined> {
-    const { client, parents, acl } = this.#parts
-    parents.expect(path)
-    return new Promise((resolve, reject) => {
-      client.create(
-        this.prefix(request, path),
-        encodeHolder(request),
-        acl,
-        MODE.ephemeralSequential,
-        (error, created) => {
-          if (error === undefined) resolve(this.#created(request, path, created!))
-          else if (error.code === CODE.noNode) resolve(undefined)
-          else reject(this.#unanswered(request, error))
-        },
-      )
-    })
+  /**
+   * Sends the creations, as one transaction where they are of different lines: the nodes of a transaction share
+   * a czxid, and two tickets of one line must not. Undefined: the parent is missing.
+   */
+  #create(requests: readonly JoinRequest[], lines: readonly LocalLine[]): Promise<OwnTicket | undefined>[] {
+    const { client, acl } = this.#parts
+    const crowded = crowdedPaths(lines)
+    const together: Creation[] = []
+    const created = requests.map(
+      (request, index) =>
+        new Promise<OwnTicket | undefined>((resolve, reject) => {
+          const { path } = lines[index]!
+          const creation: Creation = {
+            path: this.prefix(request, path),
+            data: encodeHolder(request),
+            acl,
+            mode: MODE.ephemeralSequential,
+            reply: (error, node) => {
+              if (error === undefined) resolve(this.created(request, path, node!.path, node!.czxid))
+              else if (error.code === CODE.noNode) resolve(undefined)
+              else reject(this.#unanswered(request, error))
+            },
+          }
+          if (crowded.has(path)) createTogether(client, [creation])
+          else together.push(creation)
+        }),
+    )
+    createTogether(client, together)
+    return created
   }
 
   /** The path of a ticket's node, less its number. */
@@ -140,8 +155,9 @@ export class Joins {
     return `${path}/${nodePrefix(line.kind, id, weight, capacity)}`
   }
 
-  #created(request: JoinRequest, path: string, created: Created): OwnTicket {
-    const ticket = this.#parts.tickets.stand(request, path, created)
+  /** Notes a node that was created for the request. */
+  created(request: JoinRequest, path: string, nodePath: string, czxid: bigint): OwnTicket {
+    const ticket = this.#parts.tickets.stand(request, path, nodePath, czxid)
     this.#parts.doubts.settle(request.id)
     return ticket
   }
@@ -191,7 +207,8 @@ export class Joins {
     for (let tries = 1; ticket === undefined; tries += 1) {
       if (tries > MOST_TRIES) throw new ZooKeeperError(CODE.noNode, line.path)
       await this.#parts.parents.missing(line.path)
-      const again = this.#create(request, line.path)
+      this.#parts.parents.expect(line.path)
+      const [again] = this.#create([request], [line])
       listed = this.list([line])
       ticket = await again
     }
@@ -225,4 +242,14 @@ export class Joins {
   #delete(path: string): Promise<true | undefined> {
     return found<true>((reply) => this.#parts.client.delete(path, reply))
   }
+}
+
+/** The paths of lines that get more than one ticket at a time. */
+function crowdedPaths(lines: readonly LocalLine[]): Set<string> {
+  const [seen, crowded] = [new Set<string>(), new Set<string>()]
+  for (const { path } of lines) {
+    if (seen.has(path)) crowded.add(path)
+    seen.add(path)
+  }
+  return crowded
 }

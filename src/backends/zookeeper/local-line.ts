@@ -75,8 +75,9 @@ export class LocalLine {
   #knownTo: number | undefined
   /** Whether the last ticket came right after all that was known: then the next one may as well. */
   #quiet = false
-  #stood = 0
   #parentWatcher: Watcher | undefined
+  /** Whether the server has set that watch. Only then may what is known outlive our last ticket here. */
+  #parentWatched = false
   #asking = false
   #listedAt = Number.NEGATIVE_INFINITY
 
@@ -119,13 +120,12 @@ export class LocalLine {
 
   /** Whether what is known outlives our last ticket here. */
   get worthKeeping(): boolean {
-    return this.#parentWatcher !== undefined && this.#knownTo !== undefined
+    return this.#parentWatched && this.#knownTo !== undefined
   }
 
   /** Notes a ticket that the server has just created. It is judged at once if nobody can have come before it, else by the next list. */
   stand(ticket: OwnTicket): void {
     this.#own.set(ticket.node.name, ticket)
-    this.#stood += 1
     const last = this.#places.at(-1)
     const place: Place = { ...ticket.node, own: ticket }
     this.#places.push(place)
@@ -142,16 +142,19 @@ export class LocalLine {
    * keeps the parent from going before the watch is set.
    */
   keep(): void {
-    if (this.#stood === 0 || this.#parentWatcher !== undefined) return
+    if (this.#parentWatcher !== undefined) return
     const watcher: Watcher = () => this.#parentGone()
     this.#parentWatcher = watcher
     this.#client.getData(this.path, watcher, (error) => {
-      if (error !== undefined) this.#parentGone()
+      if (this.#parentWatcher !== watcher) return
+      if (error === undefined) this.#parentWatched = true
+      else this.#parentGone()
     })
   }
 
   #parentGone(): void {
     this.#parentWatcher = undefined
+    this.#parentWatched = false
     if (this.#own.size > 0) return
     this.#knownTo = undefined
     this.#places = []
@@ -182,6 +185,7 @@ export class LocalLine {
     if (place?.name !== node.name) return
     this.#places.splice(at, 1)
     this.#forget(place)
+    if (this.#own.size === 0) return
     if (this.#knownTo !== undefined) return this.#settle(place.dependents ?? [], false)
     // One of ours was evicted: nothing is concluded before the line was read.
     for (const own of this.#own.values()) if (own.state === 'waiting') own.state = 'standing'
@@ -197,6 +201,7 @@ export class LocalLine {
     if (this.#parentWatcher === undefined) return
     this.#client.session.watches.remove('data', this.path, this.#parentWatcher)
     this.#parentWatcher = undefined
+    this.#parentWatched = false
   }
 
   #apply(children: readonly string[]): void {
@@ -225,6 +230,8 @@ export class LocalLine {
     const { own } = place
     if (own === undefined || !this.#own.delete(place.name)) return
     own.state = 'lost'
+    // The parent may go now, and come again with the same numbers, unless we would hear of it.
+    if (this.#own.size === 0 && !this.#parentWatched) this.#knownTo = undefined
     if (own.leaving) return
     // Evicted. What was concluded from its standing there, that the parent is still the same, is void.
     this.#knownTo = undefined

@@ -1,6 +1,6 @@
 import type { BackendEvents, JoinRequest, Standing } from '../../core/backend.js'
 import type { LineKey } from '../../core/line.js'
-import type { Created, ZooKeeperClient } from './client/client.js'
+import type { ZooKeeperClient } from './client/client.js'
 import { CODE, type ZooKeeperError } from './client/errors.js'
 import { EVENT } from './client/protocol.js'
 import { LocalLine, lineKey, type OwnTicket } from './local-line.js'
@@ -77,8 +77,13 @@ export class Tickets {
     return line
   }
 
+  /** The line that a ticket stands in. */
+  lineOf(ticket: OwnTicket): LocalLine | undefined {
+    return this.#lines.get(lineKey(ticket.line, ticket.path.slice(0, ticket.path.lastIndexOf('/'))))
+  }
+
   /** Notes a node that was created for a request, or found to be its. */
-  stand(request: JoinRequest, path: string, { path: nodePath, stat }: Created): OwnTicket {
+  stand(request: JoinRequest, path: string, nodePath: string, czxid: bigint): OwnTicket {
     const name = nodePath.slice(nodePath.lastIndexOf('/') + 1)
     const node = parseNode(request.line.kind, name)!
     const ticket: OwnTicket = {
@@ -86,7 +91,7 @@ export class Tickets {
       line: request.line,
       node,
       path: nodePath,
-      order: stat.czxid,
+      order: czxid,
       state: 'standing',
       leaving: false,
     }
@@ -98,7 +103,7 @@ export class Tickets {
   /** The ticket's node is gone, as it should be; whoever is next among ours is told. */
   drop(ticket: OwnTicket): void {
     ticket.leaving = true
-    const line = this.#lineOf(ticket)
+    const line = this.lineOf(ticket)
     this.#forget(ticket)
     line?.gone(ticket.node)
     if (line !== undefined) this.#tidy(line)
@@ -127,7 +132,7 @@ export class Tickets {
     const ttlMs = Math.max(0, session.provenUntil - calledAt)
     if (ticket.state === 'lost') return { state: 'gone' }
     if (ticket.state === 'granted') return { state: 'granted', order: ticket.order, ttlMs }
-    const ahead = this.#lineOf(ticket)?.ahead(ticket) ?? 0
+    const ahead = this.lineOf(ticket)?.ahead(ticket) ?? 0
     return { state: 'waiting', ahead, ttlMs, lookAgainMs: session.timeoutMs }
   }
 
@@ -135,7 +140,7 @@ export class Tickets {
   watch(ticket: OwnTicket): void {
     this.#unwatched.delete(ticket)
     if (ticket.watcher !== undefined || ticket.state === 'lost' || ticket.leaving) return
-    const missing = (): void => this.#lineOf(ticket)?.gone(ticket.node)
+    const missing = (): void => this.lineOf(ticket)?.gone(ticket.node)
     ticket.watcher = ({ type }) => {
       delete ticket.watcher
       if (type === EVENT.deleted) missing()
@@ -174,10 +179,6 @@ export class Tickets {
     const tickets = this.#unwatched
     this.#unwatched = new Set()
     if (this.#client.session.state === 'connected') for (const ticket of tickets) this.watch(ticket)
-  }
-
-  #lineOf(ticket: OwnTicket): LocalLine | undefined {
-    return this.#lines.get(lineKey(ticket.line, ticket.path.slice(0, ticket.path.lastIndexOf('/'))))
   }
 
   #forget(ticket: OwnTicket): void {

@@ -24,7 +24,8 @@ export interface SessionEvents {
   expired(): void
 }
 
-export type Done = (error: ZooKeeperError | undefined, reader: Reader) => void
+/** `zxid`: the last transaction that the server had done when it answered; for a write, that is the write's own. */
+export type Done = (error: ZooKeeperError | undefined, reader: Reader, zxid: bigint) => void
 
 interface Pending {
   readonly xid: number
@@ -131,7 +132,7 @@ export class Session {
         sent: false,
       })
       // Never before the caller has finished its own turn: it may not have noted the request yet.
-      queueMicrotask(() => done(error, NOTHING))
+      queueMicrotask(() => done(error, NOTHING, 0n))
       return
     }
     const xid = this.#nextXid
@@ -244,16 +245,16 @@ export class Session {
     if (zxid > 0n) this.#lastZxid = zxid
     if (code === CODE.sessionExpired) {
       this.#forget()
-      pending.done(new ZooKeeperError(code, pending.what), NOTHING)
+      pending.done(new ZooKeeperError(code, pending.what), NOTHING, zxid)
       throw new Error('the session has expired')
     }
     // Another connection has taken the session over: this one is not to be trusted any more.
     if (code === CODE.sessionMoved) {
-      pending.done(new ZooKeeperError(CODE.connectionLoss, pending.what), NOTHING)
+      pending.done(new ZooKeeperError(CODE.connectionLoss, pending.what), NOTHING, zxid)
       throw new Error('the session has moved to another server')
     }
     if (pending.led) this.#belief.answered(pending.mark, performance.now())
-    pending.done(code === 0 ? undefined : new ZooKeeperError(code, pending.what), reader)
+    pending.done(code === 0 ? undefined : new ZooKeeperError(code, pending.what), reader, zxid)
   }
 
   /** The servers ended the session. */
@@ -275,7 +276,7 @@ export class Session {
     this.#pending = []
     this.#head = 0
     const code = this.#id === 0n ? CODE.sessionExpired : CODE.connectionLoss
-    for (const { done, what } of lost) done(new ZooKeeperError(code, what, { cause: this.#lastError }), NOTHING)
+    for (const { done, what } of lost) done(new ZooKeeperError(code, what, { cause: this.#lastError }), NOTHING, 0n)
     if (this.#closing) return
     if (wasConnected) this.#events.disconnected()
     // Every server once without delay (a little apart, for all clients of a dead server come at once),
