@@ -56,7 +56,8 @@ export class Session {
   #connectSentAt = 0
   #heardAt = 0
   #beatAt = 0
-  #pending: Pending[] = []
+  /** Unanswered requests, oldest first, from `#head` on. */
+  #pending: (Pending | undefined)[] = []
   #head = 0
   #nextXid = 1
   #lastZxid = 0n
@@ -237,6 +238,8 @@ export class Session {
     if (xid === XID.setWatches) return
     const pending = this.#pending[this.#head]
     if (pending === undefined || pending.xid !== xid) throw new Error('the server answered out of order')
+    // Let go of at once: what it would keep alive is whole calls of many locks.
+    this.#pending[this.#head] = undefined
     this.#head += 1
     if (this.#head > 1_024 && this.#head * 2 > this.#pending.length) {
       this.#pending = this.#pending.slice(this.#head)
@@ -276,7 +279,7 @@ export class Session {
     this.#pending = []
     this.#head = 0
     const code = this.#id === 0n ? CODE.sessionExpired : CODE.connectionLoss
-    for (const { done, what } of lost) done(new ZooKeeperError(code, what, { cause: this.#lastError }), NOTHING, 0n)
+    for (const one of lost) one?.done(new ZooKeeperError(code, one.what, { cause: this.#lastError }), NOTHING, 0n)
     if (this.#closing) return
     if (wasConnected) this.#events.disconnected()
     // Every server once without delay (a little apart, for all clients of a dead server come at once),
