@@ -19,7 +19,7 @@ import { Joins } from './join.js'
 import { Joining } from './joining.js'
 import { Leaving } from './leaving.js'
 import { Look } from './look.js'
-import type { Places } from './names.js'
+import { linePath, type Places } from './names.js'
 import { connectFirst, Online } from './online.js'
 import { Parents, type ParentsOptions } from './parents.js'
 import { Tickets } from './tickets.js'
@@ -58,7 +58,6 @@ export class ZooKeeperBackend implements Backend {
   readonly #parents: Parents
   readonly #tickets: Tickets
   readonly #doubts: Doubts
-  readonly #joins: Joins
   readonly #joining: Joining
   readonly #leaving: Leaving
   readonly #look: Look
@@ -78,7 +77,7 @@ export class ZooKeeperBackend implements Backend {
     const client = this.#client
     const online = new Online(client.session)
     const parents = new Parents(client, parts)
-    const tickets = new Tickets(client, parents, () => this.#events)
+    const tickets = new Tickets(client, parents, parts.places, () => this.#events)
     const doubts = new Doubts()
     const look = new Look(client, parts.places)
     const { places, acl } = parts
@@ -91,7 +90,6 @@ export class ZooKeeperBackend implements Backend {
     this.#parents = parents
     this.#tickets = tickets
     this.#doubts = doubts
-    this.#joins = joins
     this.#leaving = leaving
     this.#look = look
   }
@@ -111,20 +109,19 @@ export class ZooKeeperBackend implements Backend {
   async join(requests: readonly JoinRequest[]): Promise<Standing[]> {
     const calledAt = performance.now()
     // A name that cannot be a path is found before anything is sent.
-    for (const request of requests) this.#joins.path(request)
-    await this.#online.soon('join')
-    return await Promise.all(this.#joining.join(requests, calledAt))
+    for (const { line } of requests) if (!this.#tickets.knows(line)) linePath(this.#parts.places, line)
+    if (!this.#online.now) await this.#online.soon('join')
+    return await this.#joining.join(requests, calledAt)
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<Standing[]> {
     const calledAt = performance.now()
-    await this.#online.soon('renew')
+    if (!this.#online.now) await this.#online.soon('renew')
     const waiting = requests.some(({ id }) => this.#tickets.get(id)?.state !== 'granted')
     const { session } = this.#client
     // The session keeps itself alive; only when its last proof is old, or somebody waits, is there a question.
     if (waiting || session.provenUntil - calledAt < session.timeoutMs / 2) {
-      const tickets = requests.map(({ id }) => this.#tickets.get(id))
-      const lines = new Set(tickets.map((ticket) => ticket && this.#tickets.lineOf(ticket)))
+      const lines = new Set(requests.map(({ id }) => this.#tickets.get(id)?.line))
       for (const line of lines) line?.lookAgain(session.timeoutMs / 5)
       try {
         await answered((reply) => this.#client.sync(reply))
@@ -146,7 +143,7 @@ export class ZooKeeperBackend implements Backend {
       this.#leaving.giveUp(id)
       void this.#joining.underWay(id)?.then(() => this.#leaving.giveUp(id))
     }
-    await this.#online.soon('leave')
+    if (!this.#online.now) await this.#online.soon('leave')
     return await Promise.all(this.#leaving.leave(requests, (id) => this.#joining.underWay(id)))
   }
 

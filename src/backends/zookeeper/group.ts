@@ -29,7 +29,7 @@ export class Groups {
       const rooms = await Promise.all(requests.map((request) => this.#joins.hasRoom(request)))
       if (rooms.includes(false)) return refused
     }
-    const lines = requests.map((request) => tickets.use(request.line, this.#joins.path(request)))
+    const lines = requests.map((request) => tickets.use(request.line))
     try {
       const stood = before ?? (await this.#stand(requests, lines))
       if (stood.some(({ state }) => state === 'lost')) throw new ZooKeeperError(CODE.sessionExpired, 'group')
@@ -83,7 +83,7 @@ export class Groups {
     return new Promise((resolve, reject) => {
       client.multi(steps, (error, results, zxid) => {
         if (error === undefined) {
-          resolve(results!.map((result, index) => this.#created(requests[index]!, lines[index]!, result, zxid)))
+          resolve(results!.map((result, index) => this.#joins.created(requests[index]!, pathOf(result), zxid)))
         } else if (error.code === CODE.noNode) {
           resolve(undefined)
         } else {
@@ -94,11 +94,11 @@ export class Groups {
     })
   }
 
-  #created(request: JoinRequest, { path }: LocalLine, result: MultiResult, zxid: bigint): OwnTicket {
-    return this.#joins.created(request, path, result.op === 'create' ? result.path : path, zxid)
-  }
-
   #doubt(requests: readonly JoinRequest[]): void {
     for (const { id, line } of requests) this.#parts.doubts.add(id, line)
   }
+}
+
+function pathOf(result: MultiResult): string {
+  return result.op === 'create' ? result.path : ''
 }

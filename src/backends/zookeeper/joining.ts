@@ -33,17 +33,17 @@ export class Joining {
     return this.#underWay.get(id)
   }
 
-  join(requests: readonly JoinRequest[], calledAt: number): Promise<Standing>[] {
-    const standings = this.#join(requests, calledAt)
-    for (const [index, { id }] of requests.entries()) {
-      const done = standings[index]!
-      this.#underWay.set(id, done)
-      void done.finally(() => this.#underWay.get(id) === done && this.#underWay.delete(id))
-    }
+  join(requests: readonly JoinRequest[], calledAt: number): Promise<Standing[]> {
+    const standings = Promise.all(this.#join(requests, calledAt))
+    for (const { id } of requests) this.#underWay.set(id, standings)
+    void standings.then(() => {
+      for (const { id } of requests) if (this.#underWay.get(id) === standings) this.#underWay.delete(id)
+    })
     return standings
   }
 
   #join(requests: readonly JoinRequest[], calledAt: number): Promise<Standing>[] {
+    if (requests.every((request) => this.#isPlain(request))) return this.#parts.joins.stand(requests, calledAt)
     const standings = new Map<JoinRequest, Promise<Standing>>()
     const plain: JoinRequest[] = []
     const groups = new Map<string, JoinRequest[]>()
@@ -66,14 +66,23 @@ export class Joining {
     return requests.map((request) => standings.get(request)!)
   }
 
+  /** Whether nothing but a ticket at the end of the line is asked for, under an id that was never seen. */
+  #isPlain({ id, group, wait, takeover }: JoinRequest): boolean {
+    if (group !== undefined || !wait || takeover) return false
+    return !this.#isKnown(id) && !this.#underWay.has(id) && !this.#parts.tombstones.has(id)
+  }
+
+  #isKnown(id: string): boolean {
+    return this.#parts.tickets.get(id) !== undefined || this.#parts.doubts.get(id) !== undefined
+  }
+
   /** The answer for an id that was seen before. */
   #known(request: JoinRequest, calledAt: number): Promise<Standing> | undefined {
     const { id } = request
     if (this.#parts.tombstones.has(id)) return Promise.resolve({ state: 'gone' })
     const before = this.#underWay.get(id)
     if (before !== undefined) return failing(before.then(() => this.#joinAgain(request, calledAt)))
-    if (this.#parts.tickets.get(id) === undefined && this.#parts.doubts.get(id) === undefined) return undefined
-    return failing(this.#joinAgain(request, calledAt))
+    return this.#isKnown(id) ? failing(this.#joinAgain(request, calledAt)) : undefined
   }
 
   /** Joins under an id whose earlier join may have been done. */
@@ -86,7 +95,7 @@ export class Joining {
       return await joins.stand([request], calledAt)[0]!
     }
     if (ticket.state === 'standing') {
-      tickets.lineOf(ticket)?.refresh()
+      ticket.line.refresh()
       await answered((reply) => client.sync(reply))
     }
     if (ticket.state === 'granted' || request.wait) return tickets.standing(ticket, calledAt)

@@ -2,7 +2,7 @@ import type { LeaveRequest } from '../../core/backend.js'
 import type { BackendError } from '../../core/errors.js'
 import type { LineKey } from '../../core/line.js'
 import type { ZooKeeperClient } from './client/client.js'
-import { CODE, ZooKeeperError } from './client/errors.js'
+import { CODE, type ZooKeeperError } from './client/errors.js'
 import { type Deletion, deleteTogether } from './client/together.js'
 import type { Doubts } from './doubts.js'
 import { failure } from './failures.js'
@@ -62,20 +62,32 @@ export class Leaving {
   }
 
   /**
-   * True when the node was there, or when an earlier delete of ours may have been what removed it. A delete
-   * whose answer is lost is asked for once more: as a rule the connection is back at once, or the session is
-   * over and the node with it. `together`: the delete is to be sent with these.
+   * True when the node was there, or when an earlier delete of ours may have been what removed it.
+   * `together`: the delete is to be sent with these.
    */
-  async delete(ticket: OwnTicket, together?: Deletion[], last = false): Promise<boolean> {
+  delete(ticket: OwnTicket, together?: Deletion[], last = false): Promise<boolean> {
+    const { client, tickets } = this.#parts
     const again = ticket.leaving
     ticket.leaving = true
-    try {
-      const removed = await this.#deleteNow(ticket, together)
-      return removed || again
-    } catch (error) {
-      if (!(error instanceof ZooKeeperError) || error.code === CODE.sessionExpired) return false
-      if (last || error.code !== CODE.connectionLoss) throw error
-    }
+    return new Promise((resolve) => {
+      const reply: Deletion['reply'] = (error) => {
+        if (error !== undefined && error.code !== CODE.noNode) return resolve(this.#unanswered(ticket, error, last))
+        // In the very order of the answers: whoever is next among ours is judged by what is known now.
+        tickets.drop(ticket)
+        resolve(error === undefined || again)
+      }
+      if (together === undefined) client.delete(ticket.path, reply)
+      else together.push({ op: 'delete', path: ticket.path, version: -1, reply })
+    })
+  }
+
+  /**
+   * A delete whose answer is lost is asked for once more: as a rule the connection is back at once, or the
+   * session is over and the node with it.
+   */
+  async #unanswered(ticket: OwnTicket, error: ZooKeeperError, last: boolean): Promise<boolean> {
+    if (error.code === CODE.sessionExpired) return false
+    if (last || error.code !== CODE.connectionLoss) throw error
     await this.#parts.online.soon('leave')
     return this.#parts.tickets.get(ticket.id) === ticket && (await this.delete(ticket, undefined, true))
   }
@@ -94,20 +106,6 @@ export class Leaving {
     const removed = await this.#parts.look.remove(line, id)
     this.#parts.doubts.settle(id)
     return removed
-  }
-
-  #deleteNow(ticket: OwnTicket, together?: Deletion[]): Promise<boolean> {
-    const { client, tickets } = this.#parts
-    return new Promise((resolve, reject) => {
-      const reply: Deletion['reply'] = (error) => {
-        if (error !== undefined && error.code !== CODE.noNode) return reject(error)
-        // In the very order of the answers: whoever is next among ours is judged by what is known now.
-        tickets.drop(ticket)
-        resolve(error === undefined)
-      }
-      if (together === undefined) client.delete(ticket.path, reply)
-      else together.push({ path: ticket.path, reply })
-    })
   }
 }
 

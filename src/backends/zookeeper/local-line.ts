@@ -9,7 +9,7 @@ import { bySeq, type Node, parseNode } from './names.js'
 /** A ticket of this client's session. */
 export interface OwnTicket {
   readonly id: string
-  readonly line: LineKey
+  readonly line: LocalLine
   readonly node: Node
   readonly path: string
   readonly order: bigint
@@ -25,9 +25,9 @@ export interface OwnTicket {
   watcher?: Watcher
 }
 
-/** A path that is shared with Curator may be both a mutex and a read-write lock. */
-export function lineKey(line: LineKey, path: string): string {
-  return `${line.kind}:${path}`
+/** A line's name in maps. */
+export function lineKey({ kind, name }: LineKey): string {
+  return `${kind}:${name}`
 }
 
 /** One node of the line as far as this client knows. */
@@ -85,7 +85,7 @@ export class LocalLine {
     this.#client = client
     this.#line = line
     this.path = path
-    this.key = lineKey(line, path)
+    this.key = lineKey(line)
     this.#events = events
   }
 

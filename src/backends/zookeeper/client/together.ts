@@ -1,17 +1,12 @@
 import type { Created, Reply, ZooKeeperClient } from './client.js'
 import { CODE, type ZooKeeperError } from './errors.js'
-import type { Acl, Mode, MultiResult, MultiStep } from './protocol.js'
+import type { MultiResult, MultiStep } from './protocol.js'
 
-export interface Creation {
-  readonly path: string
-  readonly data: Uint8Array
-  readonly acl: readonly Acl[]
-  readonly mode: Mode
+export interface Creation extends Extract<MultiStep, { op: 'create' }> {
   readonly reply: Reply<Pick<Created, 'path'> & { readonly czxid: bigint }>
 }
 
-export interface Deletion {
-  readonly path: string
+export interface Deletion extends Extract<MultiStep, { op: 'delete' }> {
   readonly reply: Reply<true>
 }
 
@@ -30,30 +25,36 @@ const MOST_BYTES = 128 * 1024
 
 /** Creates nodes, each below a parent of its own: all that one transaction creates has the same czxid. */
 export function createTogether(client: ZooKeeperClient, creations: readonly Creation[]): void {
+  if (creations.length === 1) return createAlone(client, creations[0]!)
   send(
     client,
-    creations.map(({ reply, ...create }) => ({
-      step: { op: 'create', ...create },
-      bytes: create.path.length + create.data.length,
-      done: (result, czxid) => reply(undefined, { path: result.op === 'create' ? result.path : create.path, czxid }),
-      failed: (error) => reply(error, undefined),
-      alone: () =>
-        client.create(create.path, create.data, create.acl, create.mode, (error, created) =>
-          reply(error, created === undefined ? undefined : { path: created.path, czxid: created.stat.czxid }),
-        ),
+    creations.map((creation) => ({
+      step: creation,
+      bytes: creation.path.length + creation.data.length,
+      done: (result, czxid) =>
+        creation.reply(undefined, { path: result.op === 'create' ? result.path : creation.path, czxid }),
+      failed: (error) => creation.reply(error, undefined),
+      alone: () => createAlone(client, creation),
     })),
   )
 }
 
+function createAlone(client: ZooKeeperClient, { path, data, acl, mode, reply }: Creation): void {
+  client.create(path, data, acl, mode, (error, created) =>
+    reply(error, created === undefined ? undefined : { path: created.path, czxid: created.stat.czxid }),
+  )
+}
+
 export function deleteTogether(client: ZooKeeperClient, deletions: readonly Deletion[]): void {
+  if (deletions.length === 1) return client.delete(deletions[0]!.path, deletions[0]!.reply)
   send(
     client,
-    deletions.map(({ path, reply }) => ({
-      step: { op: 'delete', path, version: -1 },
-      bytes: path.length,
-      done: () => reply(undefined, true),
-      failed: (error) => reply(error, undefined),
-      alone: () => client.delete(path, reply),
+    deletions.map((deletion) => ({
+      step: deletion,
+      bytes: deletion.path.length,
+      done: () => deletion.reply(undefined, true),
+      failed: (error) => deletion.reply(error, undefined),
+      alone: () => client.delete(deletion.path, deletion.reply),
     })),
   )
 }
