@@ -127,7 +127,8 @@ export class LocalLine {
   stand(ticket: OwnTicket): void {
     this.#own.set(ticket.node.name, ticket)
     const last = this.#places.at(-1)
-    const place: Place = { ...ticket.node, own: ticket }
+    const { name, seq, weight, capacity, id } = ticket.node
+    const place: Place = { name, seq, weight, capacity, id, own: ticket }
     this.#places.push(place)
     if (last !== undefined && bySeq(last, ticket.node) > 0) this.#places.sort(bySeq)
     this.#quiet = this.#knownTo !== undefined && ((this.#knownTo + 1) | 0) === ticket.node.seq
