@@ -6,6 +6,9 @@ import { EVENT } from './client/protocol.js'
 import type { Watcher } from './client/watches.js'
 import { bySeq, type Node, parseNode } from './names.js'
 
+/** Making sure takes at most one part in so many of the time. */
+const REST = 50
+
 /** A ticket of this client's session. */
 export interface OwnTicket {
   readonly id: string
@@ -80,6 +83,7 @@ export class LocalLine {
   #parentWatched = false
   #asking = false
   #listedAt = Number.NEGATIVE_INFINITY
+  #listMs = 0
 
   constructor(client: ZooKeeperClient, line: LineKey, path: string, events: LineEvents) {
     this.#client = client
@@ -165,18 +169,24 @@ export class LocalLine {
   /** Reads the whole line, and judges by it. `reply` is called after that. */
   refresh(reply?: (error: ZooKeeperError | undefined) => void): void {
     this.#asking = true
+    const askedAt = performance.now()
     this.#client.getChildren(this.path, undefined, (error, children) => {
       this.#asking = false
-      this.#listedAt = performance.now()
       // Not there any more: then neither are our tickets. Other errors say nothing; the session reads again.
       if (error === undefined || error.code === CODE.noNode) this.#apply(children ?? [])
+      this.#listedAt = performance.now()
+      this.#listMs = this.#listedAt - askedAt
       reply?.(error)
     })
   }
 
-  /** Reads the line unless that was done lately: the watches tell of every change, this only makes sure. */
+  /**
+   * Reads the line unless that was done lately: the watches tell of every change, this only makes sure. A line
+   * of thousands takes long to read, so it is read more rarely.
+   */
   lookAgain(maxAgeMs: number): void {
-    if (!this.#asking && performance.now() - this.#listedAt > maxAgeMs) this.refresh()
+    const ageMs = performance.now() - this.#listedAt
+    if (!this.#asking && ageMs > maxAgeMs && ageMs > this.#listMs * REST) this.refresh()
   }
 
   /** A node has left, ours or another's. */
