@@ -18,7 +18,7 @@ import { type Server, startProxy, startZookeeper } from '../servers/index.js'
 import { describeBackend } from '../suite.js'
 
 const EVENTUALLY = { timeout: 20_000, interval: 20 }
-const guarantees = zookeeper({ hosts: 'localhost' }).guarantees
+const { guarantees } = zookeeper({ hosts: 'localhost', session: '2s' })
 
 describeBackend('zookeeper', guarantees, async () => {
   const server = await startZookeeper()
@@ -386,6 +386,16 @@ describe('unfair: true', () => {
 })
 
 describe('opening', () => {
+  test('the least ttl is the session, as asked for and then as the servers give it', async () => {
+    const locks = connect({ session: '50ms' })
+    expect(locks.guarantees.minTtlMs).toBe(50)
+    await locks.ready()
+    // Two ticks of the server.
+    expect(locks.guarantees.minTtlMs).toBe(400)
+    await expect(locks.lock('short').acquire({ ttl: 399 })).rejects.toMatchObject({ code: 'CONFIG' })
+    await (await locks.lock('short').acquire({ ttl: 400 })).release()
+  })
+
   test('a host where nobody listens is an error at once', async () => {
     await expect(make({ hosts: '127.0.0.1:1' }).open(SILENT)).rejects.toMatchObject({ code: 'BACKEND' })
   })

@@ -15,6 +15,7 @@ import type { SessionOptions } from './client/session.js'
 import { Doubts } from './doubts.js'
 import { failure } from './failures.js'
 import { Groups } from './group.js'
+import { GUARANTEES, SessionPromise } from './guarantees.js'
 import { Joins } from './join.js'
 import { Joining } from './joining.js'
 import { Leaving } from './leaving.js'
@@ -30,27 +31,10 @@ export interface ZooKeeperParts extends ParentsOptions {
   readonly places: Places
 }
 
-export const GUARANTEES: Guarantees = {
-  scope: 'network',
-  order: 'fifo',
-  wake: 'push',
-  fence: 'strict',
-  lease: 'session',
-  handover: false,
-  atomicGroup: true,
-  minHold: 'process',
-  kinds: KINDS,
-  survives: ['client-crash', 'store-restart', 'store-failover', 'minority-loss'],
-  minTtlMs: 1,
-  ttlGranularityMs: 1,
-  sentence:
-    "A hold lasts as long as the client's session, whatever its ttl says: the servers end a session by the monotonic clock of their leader, so no step of a clock matters.",
-}
-
 /** The line as sequential ephemeral nodes: a path a line, a node a ticket, the node's czxid the order. */
 export class ZooKeeperBackend implements Backend {
   readonly name: string = 'zookeeper'
-  readonly guarantees: Guarantees = GUARANTEES
+  readonly #promise: SessionPromise
   readonly maxBatch: number = 256
   readonly #parts: ZooKeeperParts
   readonly #client: ZooKeeperClient
@@ -66,6 +50,7 @@ export class ZooKeeperBackend implements Backend {
 
   constructor(parts: ZooKeeperParts) {
     this.#parts = parts
+    this.#promise = new SessionPromise(GUARANTEES, parts.session.timeoutMs)
     this.#client = new ZooKeeperClient(parts.session, {
       connected: (fresh) => this.#connected(fresh),
       disconnected: () => {
@@ -92,6 +77,10 @@ export class ZooKeeperBackend implements Backend {
     this.#doubts = doubts
     this.#leaving = leaving
     this.#look = look
+  }
+
+  get guarantees(): Guarantees {
+    return this.#promise.guarantees
   }
 
   async open(events: BackendEvents): Promise<void> {
@@ -176,6 +165,7 @@ export class ZooKeeperBackend implements Backend {
   }
 
   #connected(fresh: boolean): void {
+    this.#promise.given(this.#client.session.timeoutMs)
     if (!fresh) {
       // What happened meanwhile is told by the watches that were set again; what was being asked is asked again.
       for (const line of this.#tickets.lines()) {
