@@ -1,12 +1,4 @@
-import { execFile } from 'node:child_process'
-import { readFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { type AddressInfo, connect as connectSocket } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createServer } from 'node:tls'
-import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { Belief } from '../../src/backends/zookeeper/client/belief.js'
 import {
@@ -26,7 +18,7 @@ import {
   type Deletion,
 } from '../../src/backends/zookeeper/client/together.js'
 import type { SessionOptions } from '../../src/backends/zookeeper/client/session.js'
-import { ensure, type Proxy, type Server, startProxy, startZookeeper } from '../servers/index.js'
+import { type Proxy, type Server, startProxy, startZookeeper } from '../servers/index.js'
 
 const EVENTUALLY = { timeout: 20_000, interval: 10 }
 const EMPTY = new Uint8Array(0)
@@ -322,48 +314,4 @@ describe('watches', () => {
     expect(log).toEqual(['new session', 'broken', 'back'])
     expect(client.session.watches.size).toBe(19_949)
   })
-})
-
-test('TLS, with the certificate checked', async () => {
-  const directory = await mkdtemp(join(tmpdir(), 'holdfast-tls-'))
-  const store = join(directory, 'store.p12')
-  const keytool = (...args: string[]) =>
-    promisify(execFile)('keytool', [...args, '-keystore', store, '-storepass', 'password', '-alias', 'zk'])
-  await ensure('java')
-  await keytool(
-    '-genkeypair',
-    '-keyalg',
-    'EC',
-    '-dname',
-    'CN=localhost',
-    '-ext',
-    'san=ip:127.0.0.1',
-    '-storetype',
-    'PKCS12',
-  )
-  await keytool('-exportcert', '-rfc', '-file', join(directory, 'ca.pem'))
-  // TLS ends before the server; to the client that is all the same.
-  const secure = createServer({ pfx: readFileSync(store), passphrase: 'password' }, (socket) => {
-    const up = connectSocket(server.port, '127.0.0.1')
-    for (const one of [socket, up]) one.on('error', () => one.destroy())
-    socket.pipe(up).pipe(socket)
-  })
-  secure.on('tlsClientError', () => undefined)
-  await new Promise<void>((resolve) => secure.listen(0, '127.0.0.1', resolve))
-  const { port } = secure.address() as AddressInfo
-  const ca = readFileSync(join(directory, 'ca.pem'))
-  const { client } = await open(port, { tls: { ca } })
-  expect((await create(client, '/tls', MODE.ephemeral)).path).toBe('/tls')
-  const log: string[] = []
-  const stranger = new ZooKeeperClient(
-    { hosts: [{ host: '127.0.0.1', port }], timeoutMs: 2_000, tickMs: 200, tls: {} },
-    { connected: () => void log.push('connected'), disconnected: () => undefined, expired: () => undefined },
-  )
-  stranger.session.start()
-  await vi.waitFor(() => expect(String(stranger.session.lastError?.message)).toMatch(/certificate/), EVENTUALLY)
-  expect(log).toEqual([])
-  await stranger.session.close()
-  await client.session.close()
-  await new Promise((resolve) => secure.close(resolve))
-  await rm(directory, { recursive: true })
 })
