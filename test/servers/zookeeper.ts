@@ -17,6 +17,7 @@ export interface ZookeeperOptions {
   readonly config?: readonly string[]
   /** Further arguments of java, before the class: ['-Dzookeeper.skipACL=yes']. */
   readonly args?: readonly string[]
+  readonly env?: Readonly<Record<string, string>>
   /** Further jars of /usr/share/java, beyond what ZooKeeper itself names: ['netty-codec']. */
   readonly jars?: readonly string[]
 }
@@ -67,6 +68,7 @@ export async function startZookeeperEnsemble(options: ZookeeperOptions & { size?
         otherPorts: [quorum[index] as number, election[index] as number],
         directory,
         file: java,
+        ...(options.env === undefined ? {} : { env: options.env }),
         args: [
           // Quick to start, small, and one garbage collector thread: three of them share two cores.
           '-Xmx256m',

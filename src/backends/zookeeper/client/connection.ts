@@ -22,6 +22,9 @@ const LONGEST_PACKET = 64 * 1024 * 1024
 /** A microtask by way of a settled promise costs a fraction of `queueMicrotask`. */
 const SETTLED = Promise.resolve()
 
+/** Why a connection is over that the other side ended in order. */
+export const HUNG_UP = 'the server closed the connection'
+
 /** One TCP or TLS connection to one server: packets in, packets out, nothing remembered. */
 export class Connection {
   readonly #socket: Socket
@@ -107,7 +110,7 @@ export class Connection {
   #close(): void {
     if (this.#closed) return
     this.#closed = true
-    this.#events.closed(this.#error ?? new Error('the server closed the connection'))
+    this.#events.closed(this.#error ?? new Error(HUNG_UP))
   }
 }
 

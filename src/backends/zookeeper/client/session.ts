@@ -1,6 +1,6 @@
 import type { ConnectionOptions } from 'node:tls'
 import { Belief, type Mark } from './belief.js'
-import { Connection, type Host } from './connection.js'
+import { Connection, type Host, HUNG_UP } from './connection.js'
 import { CODE, ZooKeeperError } from './errors.js'
 import { Reader } from './jute.js'
 import { encode, readConnect, readEvent, XID } from './protocol.js'
@@ -165,9 +165,11 @@ export class Session {
     const host = this.#hosts[this.#dials % this.#hosts.length]!
     this.#dials += 1
     const dialMs = Math.max(250, Math.min(3_000, this.#timeoutMs / 3))
+    let asked = false
     let handshaken = false
     const connection = new Connection(host, this.#options.tls, dialMs, {
       ready: () => {
+        asked = true
         this.#connectSentAt = performance.now()
         connection.send(encode.connect(this.#lastZxid, this.#options.timeoutMs, this.#id, this.#password))
         const { auth } = this.#options
@@ -183,7 +185,7 @@ export class Session {
         clearTimeout(this.#timer)
         this.#handshake(connection, reader)
       },
-      closed: (error) => this.#closed(error, host),
+      closed: (error) => this.#closed(asked && !handshaken ? turnedAway(error) : error, host),
     })
     this.#connection = connection
   }
@@ -290,6 +292,12 @@ export class Session {
     this.#timer = setTimeout(() => this.#dial(), delayMs)
     this.#timer.unref()
   }
+}
+
+/** A server without a majority that still lets read, or that is behind what we saw, says nothing and hangs up. */
+function turnedAway(error: Error): Error {
+  if (error.message !== HUNG_UP) return error
+  return new Error(`${HUNG_UP}: it has no majority, or only lets read`, { cause: error })
 }
 
 function ignore(): void {
