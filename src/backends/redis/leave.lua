@@ -2,12 +2,29 @@
 -- ARGV of each item: 'L' and its id where it is plain (its first handle, nothing to be kept), else
 -- 'KIND KEEP TOMBSTONE ID HANDLE' (HANDLE '-': whatever it is)
 
--- One mutex with nobody waiting, the usual case: three commands, before anything else is set up.
+-- One mutex, the usual case, before anything else is set up: with nobody waiting three commands, else the first that
+-- waits has it now, told by its inbox (as in line.lua, without looking at the rest of the line).
 if #KEYS == 5 and string.byte(ARGV[1]) < 97 then
-  local value, ours = redis.call('GET', KEYS[2]), 'hf1 ' .. string.sub(ARGV[1], 2) .. ' = '
-  if value and string.sub(value, 1, #ours) == ours and redis.call('EXISTS', KEYS[4]) == 0 then
-    redis.call('DEL', KEYS[2])
-    return '1'
+  local call = redis.call
+  local main, order, lease, tickets = KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+  local value, ours = call('GET', main), 'hf1 ' .. string.sub(ARGV[1], 2) .. ' = '
+  if value and string.sub(value, 1, #ours) == ours then
+    local next = call('ZRANGE', order, 0, 0)[1]
+    if not next then
+      call('DEL', main)
+      return '1'
+    end
+    local ends, ticket, time = call('ZSCORE', lease, next), call('HGET', tickets, next), call('TIME')
+    local left = ends and ends - (time[1] * 1000000 + time[2])
+    if ticket and left and left > 0 then
+      call('ZREM', order, next)
+      call('ZREM', lease, next)
+      call('HDEL', tickets, next)
+      call('SET', main, ticket, 'PX', string.format('%.0f', math.ceil(left / 1000)))
+      local inbox, number = string.match(ticket, '^hf1 %S+ %S+ %d+ %d+ (%S+) (%d+) ')
+      redis.pcall('PUBLISH', inbox, 'g ' .. next .. ' ' .. number)
+      return '1'
+    end
   end
 end
 
