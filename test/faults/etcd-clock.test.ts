@@ -9,7 +9,7 @@ import { ensure, type Proxy, type Server, startEtcd, startProxy } from '../serve
 import { temporaryDirectory } from '../servers/watchdog.js'
 
 const run = promisify(execFile)
-const TTL = 3_000
+const TTL = 6_000
 
 /** Holds, steps its own clock when told to, and says what it believes; times are of the clock that never steps. */
 const HOLDER = `
