@@ -1,23 +1,18 @@
-import { type ChildProcessWithoutNullStreams, execFile, spawn } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
-import { promisify } from 'node:util'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { connect, type Holdfast } from '../../src/index.js'
-import { ensure, type Proxy, type Server, startEtcd, startProxy } from '../servers/index.js'
+import { type Proxy, type Server, startEtcd, startProxy, TurnedClock } from '../servers/index.js'
 import { temporaryDirectory } from '../servers/watchdog.js'
 
-const run = promisify(execFile)
-const TTL = 3_000
+const TTL = 6_000
 
 /** Holds, steps its own clock when told to, and says what it believes; times are of the clock that never steps. */
 const HOLDER = `
   import { writeFileSync } from 'node:fs'
   import { createInterface } from 'node:readline'
   import { connect } from ${JSON.stringify(new URL('../../dist/index.js', import.meta.url).href)}
-  const [url, clock] = process.argv.slice(1)
-  const locks = await connect(url)
+  const locks = await connect(process.argv[1])
   const lease = await locks.lock('clock').acquire({ ttl: ${TTL} })
   const say = (what) => console.log(JSON.stringify({ what, at: Number(process.hrtime.bigint() / 1_000_000n) }))
   lease.signal.addEventListener('abort', () => say('lost'))
@@ -25,7 +20,7 @@ const HOLDER = `
     if (line === 'release') say(String(await lease.release()))
     else if (line === 'state') say(lease.state)
     else {
-      writeFileSync(clock, line)
+      writeFileSync(process.env.FAKETIME_TIMESTAMP_FILE, line)
       const hour = Math.round((Date.now() - started) / 3_600_000)
       say(lease.state + ' ' + hour)
     }
@@ -41,19 +36,10 @@ class Holder {
   readonly #child: ChildProcessWithoutNullStreams
   readonly #said: Said[] = []
 
-  constructor(library: string, clock: string, url: string) {
+  constructor(url: string, env: Record<string, string>) {
     const script = `const started = Date.now()\n${HOLDER}`
-    this.#child = spawn(process.execPath, ['--input-type=module', '-e', script, url, clock], {
-      env: {
-        ...process.env,
-        LD_PRELOAD: library,
-        // Read anew at every look at the clock; the monotonic clock is left alone, as the kernel leaves it.
-        FAKETIME_TIMESTAMP_FILE: clock,
-        FAKETIME_NO_CACHE: '1',
-        FAKETIME_DONT_FAKE_MONOTONIC: '1',
-        DONT_FAKE_MONOTONIC: '1',
-      },
-    })
+    const args = ['--input-type=module', '-e', script, url]
+    this.#child = spawn(process.execPath, args, { env: { ...process.env, ...env } })
     this.#child.stderr.pipe(process.stderr)
     createInterface({ input: this.#child.stdout }).on('line', (line) => this.#said.push(JSON.parse(line) as Said))
   }
@@ -89,11 +75,8 @@ describe("a step of the holder's wall clock", () => {
     server = await startEtcd()
     proxy = await startProxy({ port: server.port })
     others = await connect(server.url)
-    const clock = join(temporaryDirectory('clock'), 'offset')
-    writeFileSync(clock, '+0')
-    // The program itself can only set the clock once; its library reads the file again and again.
-    const { stdout } = await run(await ensure('faketime'), ['-f', '+0', 'printenv', 'LD_PRELOAD'])
-    holder = new Holder(stdout.trim(), clock, `etcd://127.0.0.1:${proxy.port}`)
+    const env = await new TurnedClock(0).env(temporaryDirectory('clock'))
+    holder = new Holder(`etcd://127.0.0.1:${proxy.port}`, env)
     await expect.poll(async () => (await others.view('clock')).length, { timeout: 20_000 }).toBe(1)
   })
 
