@@ -78,9 +78,12 @@ function requests(waiters: readonly Actor[]): number {
 function report(stage: Stage, answers: readonly (Answer | undefined)[], cost: number): void {
   const served = answers.filter((answer): answer is Answer => answer?.answer === 'yes')
   const missing = answers.length - served.length
+  const error = answers.find((answer) => answer?.error !== undefined)?.error
   if (missing > 0) {
     // What it cost, and in which order, says something only where all fifty were served.
-    return stage.hang(`${missing} of ${answers.length} waiters gave up or were never served: they starve`)
+    return stage.hang(
+      `${missing} of ${answers.length} waiters gave up or were never served: they starve${error === undefined ? '' : ` (${error})`}`,
+    )
   }
   const servers = stage.rig.servers.length
   if (servers > 0) stage.fact(`${(cost / served.length / servers).toFixed(1)} requests a hand-off`)
