@@ -28,6 +28,7 @@ const ASK_AGAIN_MS = 25
 /** Between reading and writing: short, so that fifty can take their turns. */
 const WORK_MS = 4
 const BETWEEN_VISITS_MS = 18
+const ATTEMPTS = 5
 
 const contenders = new Map<string, Contender>()
 const holdings = new Map<number, Holding>()
@@ -181,13 +182,25 @@ async function work(owner: string, hold: number, forMs: number, stopAfterLook: b
 }
 
 async function turn(command: Extract<Command, { do: 'turn' }>): Promise<Outcome> {
-  const got = await acquire(command)
+  const got = await persistently(async () => await acquire(command))
   if (got.answer !== 'yes') return got
   const to = monotonicMs()
   await work(command.owner, command.hold, 0, false)
   const from = monotonicMs()
-  const answer = (await release(command.hold)) ? 'yes' : 'no'
+  const answer = (await persistently(async () => await release(command.hold))) ? 'yes' : 'no'
   return { ...got, to, release: { from, to: monotonicMs(), answer } }
+}
+
+/** An error is no answer (a busy store may not give one in time): whoever takes its turn asks again. */
+async function persistently<T>(ask: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await ask()
+    } catch (error) {
+      if (attempt === ATTEMPTS) throw error
+      await sleep(ASK_AGAIN_MS)
+    }
+  }
 }
 
 async function close(): Promise<Outcome> {
