@@ -16,3 +16,10 @@ export const holdfast: Contender = {
     }
   },
 }
+
+/** The same in the session mode of a database. */
+export const holdfastSession: Contender = {
+  ...holdfast,
+  name: 'holdfast, session',
+  open: (url) => holdfast.open(`${url}?mode=session`),
+}

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { connect } from 'holdfast'
 import pg from 'pg'
 import { startPostgres } from '../../test/servers/index.js'
 import { type Contender, type Extra, goal, type StoreBench } from '../contender.js'
-import { holdfast } from '../holdfast.js'
+import { growth } from '../growth.js'
+import { holdfast, holdfastSession } from '../holdfast.js'
 import { kept, longLine } from '../kept.js'
-import { importPeer } from '../peer.js'
+import { verrouOver } from '../verrou.js'
 
 const POOL = 10
 const UNIQUE_VIOLATION = '23505'
@@ -59,54 +59,25 @@ const advisory: Contender = {
   },
 }
 
-interface Verrou {
-  Verrou: new (
-    config: object,
-  ) => {
-    createLock(name: string, ttl: string): { acquire(): Promise<unknown>; release(): Promise<void> }
-  }
-}
-interface VerrouKysely {
-  readonly kyselyStore: (config: object) => object
-}
-interface KyselyModule {
-  Kysely: new (config: object) => { destroy(): Promise<void> }
-  PostgresDialect: new (config: object) => object
-}
-
 const verrou: Contender = {
   name: 'verrou (kysely)',
   role: 'peer',
   open: async (url) => {
-    const { Kysely, PostgresDialect } = await importPeer<KyselyModule>('kysely')
-    const { Verrou: VerrouClass } = await importPeer<Verrou>('@verrou/core')
-    const { kyselyStore } = await importPeer<VerrouKysely>('@verrou/core/drivers/kysely')
-    const connection = new Kysely({
-      dialect: new PostgresDialect({ pool: new pg.Pool({ connectionString: url, max: POOL }) }),
-    })
-    const locks = new VerrouClass({ default: 'pg', stores: { pg: { driver: kyselyStore({ connection }) } } })
+    const locks = await verrouOver('PostgresDialect', new pg.Pool({ connectionString: url, max: POOL }))
     return {
       acquire: async (name) => {
-        const lock = locks.createLock(name, '30s')
+        const lock = locks.lock(name)
         await lock.acquire()
         return () => lock.release()
       },
-      close: () => connection.destroy(),
+      close: () => locks.close(),
     }
   },
 }
 
-const session: Contender = {
-  ...holdfast,
-  name: 'holdfast, session',
-  open: (url) => holdfast.open(`${url}?mode=session`),
-}
-
-/** 100,000 holds on 10,000 names: what is left in the tables. */
-async function growth(url: string): Promise<Extra> {
+async function tickets(url: string): Promise<Extra> {
   const pool = new pg.Pool({ connectionString: url, max: 1 })
-  const locks = await connect(url)
-  const look = async (): Promise<{ live: number; dead: number; kilobytes: number }> => {
+  const { extra } = await growth(url, async () => {
     await pool.query('SELECT pg_stat_clear_snapshot()')
     const { rows } = await pool.query<{ live: string; dead: string; bytes: string }>(
       `SELECT (SELECT count(*) FROM holdfast.ticket) AS live, n_dead_tup AS dead,
@@ -114,41 +85,17 @@ async function growth(url: string): Promise<Extra> {
        FROM pg_stat_user_tables WHERE schemaname = 'holdfast' AND relname = 'ticket'`,
     )
     const [row] = rows
-    return { live: Number(row?.live), dead: Number(row?.dead), kilobytes: Math.round(Number(row?.bytes) / 1_024) }
-  }
-  const round = async (): Promise<void> => {
-    let next = 0
-    const worker = async (): Promise<void> => {
-      while (next < 10_000) await locks.lock(`growth:${next++}`).use(async () => {})
-    }
-    await Promise.all(Array.from({ length: 250 }, worker))
-  }
-  await round()
-  await round()
-  const before = await look()
-  for (let i = 0; i < 8; i += 1) await round()
-  const after = await look()
-  await locks.close()
+    return { rows: Number(row?.live), 'dead rows': Number(row?.dead), kB: Math.round(Number(row?.bytes) / 1_024) }
+  })
   await pool.end()
-  return {
-    title: '100,000 holds on 10,000 names',
-    values: {
-      'rows after 20,000': before.live,
-      'rows after 100,000': after.live,
-      'dead rows after 20,000': before.dead,
-      'dead rows after 100,000': after.dead,
-      'kB after 20,000': before.kilobytes,
-      'kB after 100,000': after.kilobytes,
-    },
-    goals: [goal('size of the table, 100,000 holds against 20,000', after.kilobytes / before.kilobytes, '≤', 1.5)],
-  }
+  return extra
 }
 
 const store: StoreBench = {
   name: 'postgres',
   // As in production: a commit reaches the disk.
   start: () => startPostgres({ fsync: true, settings: { shared_buffers: '128MB' } }),
-  contenders: [insertAndDelete, advisory, verrou, holdfast, session],
+  contenders: [insertAndDelete, advisory, verrou, holdfast, holdfastSession],
   goals: (results) => {
     const raw = results['raw INSERT/DELETE']!
     const lock = results['raw pg_advisory_lock']!
@@ -166,6 +113,6 @@ const store: StoreBench = {
       goal('hot key: most served : least served', ours.hot!.most / ours.hot!.least, '≤', 1.2),
     ]
   },
-  extras: async (url) => [await growth(url), await kept(url), await longLine(url, 1_000)],
+  extras: async (url) => [await tickets(url), await kept(url), await longLine(url, 1_000)],
 }
 export default store

@@ -5,8 +5,3 @@ import { describeBackend } from '../suite.js'
 const unopened = async (): Promise<never> => await Promise.reject(new Error('never opened'))
 
 describeBackend('postgres', postgres(unopened).guarantees, startPostgres)
-
-describeBackend('postgres, session mode', postgres(unopened, { mode: 'session' }).guarantees, async () => {
-  const server = await startPostgres()
-  return { url: `${server.url}?mode=session`, stop: () => server.stop() }
-})

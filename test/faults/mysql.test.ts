@@ -5,9 +5,12 @@ import { createPool } from 'mysql2/promise'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { eventually, within } from '../../src/conformance/wait.js'
 import { connect } from '../../src/connect.js'
-import { BackendError, UnsupportedError } from '../../src/core/errors.js'
+import { BackendError } from '../../src/core/errors.js'
 import type { Holdfast } from '../../src/core/holdfast.js'
-import { ensure, type Server, startMariadb, startProxy } from '../servers/index.js'
+import { type Server, startMariadb, startProxy } from '../servers/index.js'
+import { aborted } from './aborted.js'
+import { holdWithClockOff } from './off-clock.js'
+import { takeTurns } from './turns.js'
 
 const TTL_MS = 2_000
 
@@ -40,15 +43,6 @@ async function open(url: string = server.url): Promise<Holdfast> {
   const client = await connect(url)
   clients.push(client)
   return client
-}
-
-const sessionUrl = (): string => `${server.url}?mode=session`
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve()
-    signal.addEventListener('abort', () => resolve(), { once: true })
-  })
 }
 
 /** Ends every connection but the one that asks. */
@@ -300,115 +294,31 @@ describe('lease mode', () => {
   })
 
   test('the client’s wall clock is an hour off: leases last as long as they say', async () => {
-    const faketime = await ensure('faketime')
-    const locks = await open()
-    for (const offset of ['+1h', '-1h']) {
-      const off = run(
-        `const lease = await locks.lock('clock').acquire({ ttl: ${TTL_MS} }); console.log('held ' + Date.now());
-         setTimeout(() => void lease.release().then((was) => console.log('released ' + was)), ${TTL_MS * 1.5})`,
-        [faketime, '-f', offset],
-        { FAKETIME_DONT_FAKE_MONOTONIC: '1', DONT_FAKE_MONOTONIC: '1' },
-      )
-      const [data] = (await once(off.stdout!, 'data')) as [Buffer]
-      expect(Math.abs(Number(String(data).slice(5)) - Date.now())).toBeGreaterThan(3_000_000)
-      const released = once(off.stdout!, 'data') as Promise<[Buffer]>
-      const [line] = await locks.view('clock')
-      expect(line!.tickets[0]!.remainingMs).toBeLessThanOrEqual(TTL_MS)
-      const next = await within('the next is served', locks.lock('clock').acquire({ ttl: TTL_MS }))
-      expect(String((await released)[0])).toContain('released true')
-      expect(next.fence).toBeGreaterThan(line!.tickets[0]!.fence)
-      await next.release()
-    }
-  })
-})
-
-describe('session mode', () => {
-  test.each([
-    ['its connection is killed', async () => void (await killConnections())],
-    [
-      'the server restarts',
-      async () => {
-        await server.shutdown()
-        await server.start()
-      },
-    ],
-    [
-      'kill -9 of the server',
-      async () => {
-        await server.kill()
-        await server.start()
-      },
-    ],
-  ])('%s: lost at once, and the waiters are served with greater fences', async (_, fault) => {
-    const [a, b] = [await open(sessionUrl()), await open(sessionUrl())]
-    const held = await a.lock('session').acquire({ ttl: 30_000 })
-    const waiting = b.lock('session').acquire({ ttl: 30_000 })
-    await eventually('it waits', async () => (await a.view('session'))[0]?.tickets.length === 2)
-    await fault()
-    await within('its signal, long before the ttl', aborted(held.signal), 15_000)
-    expect(held.state).toBe('lost')
-    const next = await within('the waiter is served', waiting)
-    expect(next.fence).toBeGreaterThan(held.fence)
-    expect(next.state).toBe('held')
-    await next.release()
+    await holdWithClockOff(server.url, await open(), TTL_MS)
   })
 
-  test('a fence is never given twice, though kill -9 comes right after it', async () => {
-    let last = 0n
-    for (let round = 0; round < 3; round += 1) {
-      const locks = await open(sessionUrl())
-      for (let i = 0; i < 3; i += 1) {
-        const lease = await locks.lock('fence').acquire()
-        expect(lease.fence).toBeGreaterThan(last)
-        last = lease.fence
-        await lease.release()
-      }
-      await server.kill()
-      await locks.close()
-      await server.start()
+  test('a server whose transactions are SERIALIZABLE by default', async () => {
+    await admin.query("SET GLOBAL tx_isolation = 'SERIALIZABLE'")
+    try {
+      await takeTurns([await open(), await open()], 30)
+    } finally {
+      await admin.query("SET GLOBAL tx_isolation = 'REPEATABLE-READ'")
     }
   })
 
-  test('a hundred waiters on one lock and thirty on others need a handful of connections', async () => {
-    const [a, b] = [await open(sessionUrl()), await open(sessionUrl())]
-    const held = await Promise.all(Array.from({ length: 30 }, (_, i) => a.lock(`crowd:${i}`).acquire()))
-    let served = 0
-    const wait = async (name: string): Promise<void> => {
-      await b.lock(name).use(async () => {
-        served += 1
-      })
-    }
-    const waiting = [
-      ...Array.from({ length: 100 }, () => wait('crowd:0')),
-      ...Array.from({ length: 29 }, (_, i) => wait(`crowd:${i + 1}`)),
-    ]
-    await eventually('they stand', async () => (await b.view('crowd:0'))[0]?.tickets.length === 101)
-    const [rows] = await admin.query('SELECT COUNT(*) AS n FROM information_schema.processlist')
-    expect((rows as { n: number }[])[0]!.n).toBeLessThanOrEqual(20)
-    for (const lease of held) await lease.release()
-    await within('all are served', Promise.all(waiting))
-    expect(served).toBe(129)
-  })
-
-  test('a limit of the server’s on statements cuts no wait short', async () => {
+  test('a limit of the server’s on statements ends no hold and no wait', async () => {
     await admin.query('SET GLOBAL max_statement_time = 0.5')
     try {
-      const [a, b] = [await open(sessionUrl()), await open(sessionUrl())]
-      const held = await a.lock('limit').acquire()
-      const waiting = b.lock('limit').acquire()
-      await new Promise((resolve) => setTimeout(resolve, 1_500))
+      const [a, b] = [await open(), await open()]
+      const held = await a.lock('limit').acquire({ ttl: TTL_MS })
+      const waiting = b.lock('limit').acquire({ ttl: TTL_MS })
+      await new Promise((resolve) => setTimeout(resolve, TTL_MS))
+      expect(held.state).toBe('held')
       await held.release()
       await (await within('it is served', waiting)).release()
     } finally {
       await admin.query('SET GLOBAL max_statement_time = 0')
     }
-  })
-
-  test('what GET_LOCK cannot do is refused, and says what can', async () => {
-    const locks = await open(sessionUrl())
-    expect(() => locks.semaphore('refused', 2)).toThrow(UnsupportedError)
-    expect(() => locks.readWriteLock('refused')).toThrow(UnsupportedError)
-    await expect(locks.lock('refused').acquire({ owner: 'me', takeover: true })).rejects.toThrow(/lease mode/)
   })
 })
 

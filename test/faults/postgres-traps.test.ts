@@ -1,7 +1,3 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { fenceGuard, postgres, schemaSql } from '../../src/backends/postgres/index.js'
@@ -10,7 +6,9 @@ import { eventually, within } from '../../src/conformance/wait.js'
 import { connect } from '../../src/connect.js'
 import { BackendError, LockLostError, UnsupportedError } from '../../src/core/errors.js'
 import { Holdfast } from '../../src/core/holdfast.js'
-import { ensure, type Server, startPgbouncer, startPostgres } from '../servers/index.js'
+import { type Server, startPgbouncer, startPostgres } from '../servers/index.js'
+import { holdWithClockOff } from './off-clock.js'
+import { takeTurns } from './turns.js'
 
 const TTL_MS = 2_000
 
@@ -49,24 +47,6 @@ async function database(name: string, ...settings: string[]): Promise<string> {
   await admin.query(`CREATE DATABASE ${name}`)
   for (const setting of settings) await admin.query(`ALTER DATABASE ${name} SET ${setting}`)
   return server.url.replace(/postgres$/, name)
-}
-
-/** Many take turns at few lines; says so when two were inside at once or a fence went back. */
-async function takeTurns(clients: readonly Holdfast[], rounds: number): Promise<void> {
-  const inside = new Map<string, bigint>()
-  const newest = new Map<string, bigint>()
-  const one = async (locks: Holdfast, i: number): Promise<void> => {
-    const name = `turn ${i % 3}`
-    await locks.lock(name).use(async ({ fence }) => {
-      if (inside.has(name)) throw new Error(`two hold ${name}`)
-      if ((newest.get(name) ?? 0n) >= fence) throw new Error(`the fence of ${name} went back`)
-      inside.set(name, fence)
-      newest.set(name, fence)
-      await new Promise((resolve) => setImmediate(resolve))
-      inside.delete(name)
-    })
-  }
-  await Promise.all(clients.flatMap((locks) => Array.from({ length: rounds }, (_, i) => one(locks, i))))
 }
 
 describe('settings of the role or database', () => {
@@ -134,41 +114,7 @@ describe('settings of the role or database', () => {
 })
 
 test("the client's wall clock an hour off: its hold lasts as long as it says", async () => {
-  const script = `
-    import { connect } from ${JSON.stringify(new URL('../../dist/index.js', import.meta.url).href)}
-    const locks = await connect(process.argv[1])
-    const lease = await locks.lock('clock').acquire({ ttl: ${TTL_MS} })
-    console.log(JSON.stringify({ hour: new Date().getTime(), remaining: lease.remainingMs }))
-    process.stdin.once('data', async () => {
-      console.log(JSON.stringify({ state: lease.state, released: await lease.release() }))
-      await locks.close()
-      process.exit(0)
-    })`
-  const faketime = await ensure('faketime')
-  for (const off of ['+3600s', '-3600s']) {
-    const child = spawn(faketime, ['-f', off, process.execPath, '--input-type=module', '-e', script, server.url], {
-      stdio: ['pipe', 'pipe', 'inherit'],
-      cwd: fileURLToPath(new URL('../..', import.meta.url)),
-    })
-    const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
-    const said = async () => JSON.parse((await within('the child speaks', lines.next())).value as string)
-    const first = (await said()) as { hour: number; remaining: number }
-    expect(Math.abs(first.hour - Date.now())).toBeGreaterThan(3_000_000)
-    expect(first.remaining).toBeGreaterThan(0)
-    expect(first.remaining).toBeLessThanOrEqual(TTL_MS)
-    const locks = await open()
-    const until = performance.now() + 2 * TTL_MS
-    while (performance.now() < until) {
-      expect(await locks.lock('clock').tryAcquire()).toBeUndefined()
-      await new Promise((resolve) => setTimeout(resolve, 100))
-    }
-    const [line] = await locks.view('clock')
-    expect(line?.tickets[0]?.ageMs).toBeLessThan(60_000)
-    child.stdin.write('go\n')
-    expect(await said()).toEqual({ state: 'held', released: true })
-    await (await within('free', locks.lock('clock').acquire())).release()
-    if (child.exitCode === null) await once(child, 'exit')
-  }
+  await holdWithClockOff(server.url, await open(), TTL_MS)
 })
 
 describe('one stalled name', () => {

@@ -6,6 +6,7 @@ import { connect } from '../../src/connect.js'
 import { BackendError } from '../../src/core/errors.js'
 import { Holdfast } from '../../src/core/holdfast.js'
 import { type Server, startPostgres, startPostgresReplica, startProxy } from '../servers/index.js'
+import { aborted } from './aborted.js'
 
 const TTL_MS = 3_000
 /** By the deadline; the rest is for a machine that is busy. */
@@ -38,12 +39,6 @@ async function open(url: string = server.url): Promise<Holdfast> {
   clients.push(client)
   return client
 }
-
-const aborted = (signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    if (signal.aborted) resolve()
-    signal.addEventListener('abort', () => resolve(), { once: true })
-  })
 
 /** Ends the server's side of every connection but the one that asks. */
 async function terminateAll(by: pg.Pool = admin): Promise<void> {
@@ -201,97 +196,5 @@ describe('lease mode', () => {
     } finally {
       await proxy.stop()
     }
-  })
-})
-
-describe('session mode', () => {
-  const session = (): Promise<Holdfast> => open(`${server.url}?mode=session`)
-
-  test.each([
-    ['pg_terminate_backend', () => terminateAll()],
-    [
-      'a restart',
-      async () => {
-        await server.shutdown()
-        await server.start()
-      },
-    ],
-    [
-      'kill -9',
-      async () => {
-        await server.kill()
-        await server.start()
-      },
-    ],
-  ])('%s: a hold is lost with its session, at once; the next is served', async (_, end) => {
-    const [a, b] = [await session(), await session()]
-    const held = await a.lock('session').acquire({ ttl: 20_000 })
-    const waiting = b.lock('session').acquire({ ttl: 20_000 })
-    await eventually('b waits', async () => (await a.view('session'))[0]?.tickets.length === 2)
-    await end()
-    await within('the signal, long before the ttl', aborted(held.signal), SOON_MS)
-    expect(await held.release()).toBe(false)
-    const next = await within('b is served', waiting)
-    expect(next.fence > held.fence).toBe(true)
-    await next.release()
-  })
-
-  test('a holder that is cut off: its signal by the deadline, and the server ends its session', async () => {
-    const proxy = await startProxy({ port: server.port })
-    try {
-      const far = await open(`postgres://postgres:secret@127.0.0.1:${proxy.port}/postgres?mode=session`)
-      const near = await session()
-      const held = await far.lock('cut off').acquire({ ttl: TTL_MS })
-      proxy.blackhole()
-      const waiting = near.lock('cut off').acquire({ ttl: TTL_MS })
-      await within('the signal', aborted(held.signal), SOON_MS)
-      await (await within('the next is served', waiting, SOON_MS + TTL_MS)).release()
-    } finally {
-      await proxy.heal()
-      await proxy.stop()
-    }
-  })
-
-  test('100 waiters of one line and 20 lines need no more than the connections allowed', async () => {
-    const locks = await open(`${server.url}?mode=session&connections=3`)
-    const other = await session()
-    const count = 'SELECT count(DISTINCT pid)::int AS n FROM pg_stat_activity WHERE application_name LIKE $1'
-    const before = (await admin.query<{ n: number }>(count, ['holdfast\\_%'])).rows[0]?.n ?? 0
-    const held = await Promise.all(Array.from({ length: 20 }, (_, i) => other.lock(`many ${i}`).acquire()))
-    const waiting = Array.from({ length: 100 }, (_, i) => locks.lock(`many ${i % 20}`).acquire())
-    await eventually('they wait', async () => (await locks.view('many 3'))[0]?.tickets.length === 6)
-    const during = (await admin.query<{ n: number }>(count, ['holdfast\\_%'])).rows[0]?.n ?? 0
-    expect(during - before).toBeLessThanOrEqual(3)
-    await Promise.all(held.map((lease) => lease.release()))
-    await within('all are served', Promise.all(waiting.map(async (lease) => await (await lease).release())), 40_000)
-  })
-
-  test('excludes, and is excluded by, anybody who takes the same advisory lock', async () => {
-    const locks = await session()
-    const held = await locks.lock('shared with psql').acquire()
-    const text = "SELECT pg_try_advisory_lock(hashtextextended('mutex:shared with psql', 0)) AS got"
-    const psql = await admin.connect()
-    expect((await psql.query<{ got: boolean }>(text)).rows[0]?.got).toBe(false)
-    await held.release()
-    expect((await psql.query<{ got: boolean }>(text)).rows[0]?.got).toBe(true)
-    expect(await locks.lock('shared with psql').tryAcquire()).toBeUndefined()
-    psql.release(true)
-    await (await within('free when psql is gone', locks.lock('shared with psql').acquire())).release()
-  })
-
-  test('a writer is not passed by readers that come after it', async () => {
-    const [a, b] = [await session(), await session()]
-    const first = await a.readWriteLock('rw').read.acquire()
-    const writer = b.readWriteLock('rw').write.acquire()
-    // Not the view: it shows the writer before its session stands in the server's queue.
-    const text = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    await eventually('the writer waits', async () => (await admin.query(text)).rowCount === 1)
-    expect(await a.readWriteLock('rw').read.tryAcquire()).toBeUndefined()
-    const reader = a.readWriteLock('rw').read.acquire()
-    await first.release()
-    const writing = await within('the writer', writer)
-    expect(await b.readWriteLock('rw').read.tryAcquire()).toBeUndefined()
-    await writing.release()
-    await (await within('the reader', reader)).release()
   })
 })

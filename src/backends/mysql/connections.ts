@@ -1,4 +1,5 @@
 import { ClosedError } from '../../core/errors.js'
+import { within } from './deadlines.js'
 import type { Rows } from './rows.js'
 import { type Lender, type Lent, send, unref } from './source.js'
 import { isAnswer, isCrossed, isReadOnly, noAnswer, storeError } from './store-error.js'
@@ -65,15 +66,16 @@ export class Connections {
     for (const waiting of this.#queue.splice(0)) waiting.reject(closedError())
     for (const lent of this.#all) lent.destroy()
     this.#all.clear()
+    this.#idle.length = 0
   }
 
   async #once(sql: string, doing: string, timeoutMs: number): Promise<Rows[]> {
     const deadline = performance.now() + timeoutMs
-    const lent = await this.#takeWithin(timeoutMs, doing)
+    const lent = this.#idle.pop() ?? (await this.#takeWithin(timeoutMs, doing))
     const prefix = lent.own ? '' : PREFIX_OF_SHARED
     const left = Math.max(1, deadline - performance.now())
     try {
-      const results = await withTimeout(send(lent.connection, prefix + sql), left, () => noAnswer(doing, timeoutMs))
+      const results = await within(send(lent.connection, prefix + sql), left, () => noAnswer(doing, timeoutMs))
       this.#put(lent)
       return lent.own ? results : results.slice(1)
     } catch (error) {
@@ -86,7 +88,7 @@ export class Connections {
   async #afterError(lent: Lent, error: unknown): Promise<void> {
     if (isAnswer(error) && !isReadOnly(error)) {
       try {
-        await withTimeout(send(lent.connection, 'ROLLBACK'), 1_000, () => noAnswer('rolling back', 1_000))
+        await within(send(lent.connection, 'ROLLBACK'), 1_000, () => noAnswer('rolling back', 1_000))
         this.#put(lent)
         return
       } catch {
@@ -100,7 +102,7 @@ export class Connections {
     const taking = this.#take()
     let late = false
     try {
-      return await withTimeout(taking, ms, () => {
+      return await within(taking, ms, () => {
         late = true
         return noAnswer(`${doing} (no connection was free)`, ms)
       })
@@ -189,12 +191,4 @@ function closedError(): ClosedError {
 
 function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms).unref())
-}
-
-function withTimeout<T>(promise: Promise<T>, ms: number, error: () => Error): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(error()), ms)
-    timer.unref()
-    promise.then(resolve, reject).finally(() => clearTimeout(timer))
-  })
 }

@@ -64,13 +64,21 @@ function coreOf(connection: Connection): Core {
  * Sends one packet and gives the results of its statements, every value as its bytes.
  * Below the promises of mysql2, which capture a stack at every call.
  */
+export function sendThen(
+  connection: Connection,
+  sql: string,
+  done: (error: Error | null, results: Rows[]) => void,
+): void {
+  coreOf(connection).query({ sql, rowsAsArray: true, typeCast: false }, (error, result, fields) => {
+    if (error !== null) return done(error, [])
+    const several = Array.isArray(fields) && (fields[0] === undefined || Array.isArray(fields[0]))
+    done(null, (several ? result : [result]) as Rows[])
+  })
+}
+
 export function send(connection: Connection, sql: string): Promise<Rows[]> {
   return new Promise((resolve, reject) => {
-    coreOf(connection).query({ sql, rowsAsArray: true, typeCast: false }, (error, result, fields) => {
-      if (error !== null) return reject(error)
-      const several = Array.isArray(fields) && (fields[0] === undefined || Array.isArray(fields[0]))
-      resolve((several ? result : [result]) as Rows[])
-    })
+    sendThen(connection, sql, (error, results) => (error === null ? resolve(results) : reject(error)))
   })
 }
 

@@ -2,6 +2,7 @@ import type { Client, ClientConfig, Pool, QueryResult } from 'pg'
 import { BackendError } from '../../core/errors.js'
 import { destroy } from './destroy.js'
 import { failure, spendsConnection } from './failure.js'
+import { type Column, type Prepared, runColumn, type Value } from './prepared.js'
 import { unwatch, watch } from './watchdog.js'
 
 /** Makes a connection of our own. */
@@ -17,12 +18,12 @@ const IDLE_MS = 30_000
 
 const CONNECT_MS = 4_000
 
-/** A statement with its values; `name` only where the connection is known to be one session. */
 export interface Statement {
-  readonly name?: string
   readonly text: string
-  readonly values: readonly (string | number | null)[]
+  readonly values: readonly Value[]
 }
+
+type Result = QueryResult<Record<string, string | null>>
 
 /** Makes connections as the user's pool would, but of our own: work that fills the pool cannot starve a renewal. */
 export function dialLike(pool: PoolLike): Dial {
@@ -75,28 +76,22 @@ export class Connections {
     this.#most = most
   }
 
-  /** The same, once more on another connection when the first broke: for what may be done twice. */
-  async runAgain(doing: string, statement: Statement): Promise<QueryResult<Record<string, string | null>>> {
-    try {
-      return await this.run(doing, statement)
-    } catch (error) {
-      if (!(error instanceof BackendError) || !spendsConnection(error.cause)) throw error
-      return await this.run(doing, statement)
-    }
+  /** Runs one statement; `doing` names it in an error. */
+  run(doing: string, { text, values }: Statement): Promise<Result> {
+    return this.#with(doing, (client) => client.query({ text, values: values as Value[] }))
   }
 
-  /** Runs one statement; `doing` names it in an error. */
-  async run(doing: string, statement: Statement): Promise<QueryResult<Record<string, string | null>>> {
-    const client = await this.#take(doing)
+  /** Runs a statement that answers one column of text, prepared by name where the connection is known to be one session. */
+  column(doing: string, statement: Prepared, values: readonly Value[], named: boolean): Promise<Column> {
+    return this.#with(doing, (client) => runColumn(client, statement, values, named))
+  }
+
+  async #with<Answer>(doing: string, use: (client: Client) => Promise<Answer>): Promise<Answer> {
+    const client = this.#idle.pop()?.client ?? (await this.#take(doing))
     let spent = false
     watch(client)
     try {
-      const { name, text, values } = statement
-      return await client.query<Record<string, string | null>>({
-        ...(name === undefined ? {} : { name }),
-        text,
-        values: values as (string | number | null)[],
-      })
+      return await use(client)
     } catch (cause) {
       spent = spendsConnection(cause)
       throw failure(doing, cause)
@@ -111,6 +106,7 @@ export class Connections {
     clearInterval(this.#sweep)
     for (const client of this.#all) void client.end().catch(() => destroy(client))
     this.#all.clear()
+    this.#idle.length = 0
     for (const waiter of this.#queue.splice(0)) waiter.reject(closed())
   }
 
@@ -180,4 +176,14 @@ export class Connections {
 
 function closed(): BackendError {
   return new BackendError('PostgreSQL: the client is closed.', { retryable: false })
+}
+
+/** Makes a call once more, on another connection, when the first broke: for what may be done twice. */
+export async function twice<Answer>(call: () => Promise<Answer>): Promise<Answer> {
+  try {
+    return await call()
+  } catch (error) {
+    if (!(error instanceof BackendError) || !spendsConnection(error.cause)) throw error
+    return await call()
+  }
 }

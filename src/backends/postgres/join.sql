@@ -12,7 +12,6 @@ DECLARE
   n integer := cardinality(ids);
   distinct_lines integer := cardinality(lines);
   stalled bigint[];
-  one bigint;
   ords bigint[];
   ok boolean[];
   answers text[];
@@ -33,18 +32,6 @@ DECLARE
   stamp timestamptz;
   r record;
 BEGIN
-  -- One ticket and nobody there: most calls of a quiet client. One statement after the lock.
-  IF n = 1 AND takeovers IS NULL AND pg_try_advisory_xact_lock("@schema".line_key(lines[1])) THEN
-    UPDATE "@schema".ticket v SET ord = nextval('"@schema".ord'), id = ids[1], handle = ids[1],
-        weight = weights[1], capacity = capacities[1], granted = true, departed = false, joined = clock_timestamp(),
-        expires = clock_timestamp() + ttls[1] * interval '1 ms', inbox = join_now.inbox, holder = holders[1]
-      WHERE v.line = lines[1] AND v.seat = 0 AND v.id = ''
-        AND NOT EXISTS (SELECT FROM "@schema".ticket t WHERE t.line = lines[1] AND t.seat > 0)
-        AND NOT EXISTS (SELECT FROM "@schema".tombstone b WHERE b.id = ids[1])
-      RETURNING v.ord INTO one;
-    IF FOUND THEN RETURN 'g' || one; END IF;
-  END IF;
-
   stalled := "@schema".lock_lines(lines);
   -- Only now, in a statement after the locks: one that locked and read would see what was there before its wait.
   IF stalled IS NULL AND n = distinct_lines AND takeovers IS NULL
@@ -57,7 +44,7 @@ BEGIN
         expires = clock_timestamp() + q.ttl * interval '1 ms', inbox = join_now.inbox, holder = q.holder
       FROM unnest(lines, ords, ids, weights, capacities, ttls, holders)
         q(line, ord, id, weight, capacity, ttl, holder)
-      WHERE v.line = q.line AND v.seat = 0;
+      WHERE v.line = ANY (ARRAY[q.line]) AND v.seat = ANY (ARRAY[0 * q.ord]);
     GET DIAGNOSTICS j = ROW_COUNT;
     IF j < n THEN
       INSERT INTO "@schema".ticket
@@ -66,7 +53,8 @@ BEGIN
           clock_timestamp(), clock_timestamp() + q.ttl * interval '1 ms', join_now.inbox, q.holder
         FROM unnest(lines, ords, ids, weights, capacities, ttls, holders)
           q(line, ord, id, weight, capacity, ttl, holder)
-        WHERE NOT EXISTS (SELECT FROM "@schema".ticket t WHERE t.line = q.line AND t.seat = 0);
+        WHERE NOT EXISTS (SELECT FROM "@schema".ticket t
+          WHERE t.line = ANY (ARRAY[q.line]) AND t.seat = ANY (ARRAY[0 * q.ord]));
     END IF;
     RETURN 'g' || array_to_string(ords, ' g');
   END IF;
@@ -119,8 +107,8 @@ BEGIN
   END LOOP;
 
   buried := array_fill(false, ARRAY[n]);
-  FOR i IN SELECT q.i FROM unnest(ids) WITH ORDINALITY q(id, i) JOIN "@schema".tombstone b ON b.id = q.id
-    WHERE b.until > clock_timestamp()
+  FOR i IN SELECT q.i FROM unnest(ids) WITH ORDINALITY q(id, i) JOIN "@schema".tombstone b
+    ON b.id = ANY (ARRAY[q.id]) WHERE b.until > clock_timestamp()
   LOOP
     buried[i] := true;
   END LOOP;
@@ -130,7 +118,7 @@ BEGIN
   verdicts := array_fill(NULL::boolean, ARRAY[n]);
   SELECT array_agg(q.i) INTO again
     FROM unnest(ids, slots) WITH ORDINALITY q(id, slot, i)
-    JOIN "@schema".ticket t ON t.line = lines[q.slot] AND t.id = q.id;
+    JOIN "@schema".ticket t ON t.line = ANY (ARRAY[lines[q.slot]]) AND t.id = q.id;
 
   FOR i IN 1..n LOOP
     s := slots[i];

@@ -10,9 +10,9 @@ import type {
 } from '../../core/backend.js'
 import { BackendError } from '../../core/errors.js'
 import { KINDS, type LineKey, lineText } from '../../core/line.js'
-import { Connections, type Dial } from './connections.js'
+import { type Call, joinCall, leaveCall, renewCall } from './calls.js'
+import { Connections, type Dial, twice } from './connections.js'
 import { Inbox } from './inbox.js'
-import { joinStatement, leaveStatement, renewStatement } from './calls.js'
 import { ready } from './setup.js'
 import { namesPage, viewLines } from './view.js'
 
@@ -105,22 +105,26 @@ export class LeaseBackend implements Backend {
   }
 
   async join(requests: readonly JoinRequest[]): Promise<Standing[]> {
-    const statement = joinStatement(this.#options.schema, requests, this.#inbox?.channel ?? '')
-    const words = await this.#call(this.#calls, 'a join', 'join', statement)
+    const words = await this.#call(
+      this.#calls,
+      'a join',
+      joinCall(this.#options.schema, requests, this.#inbox?.channel ?? ''),
+    )
     this.#tidy()
     return requests.map((request, i) => this.#standing(request, words[i] ?? '', request.ttlMs, request.waitTtlMs))
   }
 
   async renew(tickets: readonly RenewRequest[]): Promise<Standing[]> {
     const refs = tickets.map((ticket) => ({ ...ticket, order: ticket.order ?? this.#waiting.get(ticket.id)?.order }))
-    const statement = renewStatement(this.#options.schema, refs, this.#inbox?.channel ?? '')
-    const words = await this.#call(this.#renewals, 'a renewal', 'renew', statement)
+    const call = renewCall(this.#options.schema, refs, this.#inbox?.channel ?? '')
+    // A renewal may be done twice. A join or release that broke is core's to judge: its outcome is unknown.
+    const words = await twice(() => this.#call(this.#renewals, 'a renewal', call))
     return tickets.map((ticket, i) => this.#standing(ticket, words[i] ?? '', ticket.ttlMs, ticket.waitTtlMs))
   }
 
   async leave(tickets: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
     const refs = tickets.map((ticket) => ({ ...ticket, order: ticket.order ?? this.#waiting.get(ticket.id)?.order }))
-    const words = await this.#call(this.#calls, 'a release', 'leave', leaveStatement(this.#options.schema, refs))
+    const words = await this.#call(this.#calls, 'a release', leaveCall(this.#options.schema, refs))
     this.#tidy()
     return tickets.map((ticket, i) => {
       if (words[i] === 'f') return stalled(ticket.line)
@@ -158,16 +162,9 @@ export class LeaseBackend implements Backend {
     await Promise.resolve()
   }
 
-  async #call(
-    connections: Connections,
-    doing: string,
-    name: string,
-    statement: { text: string; values: (string | null)[] },
-  ): Promise<string[]> {
-    const named = this.#named ? { ...statement, name: `holdfast_${name}_${this.#options.schema}` } : statement
-    // A renewal may be done twice. A join or release that broke is core's to judge: its outcome is unknown.
-    const { rows } = await (name === 'renew' ? connections.runAgain(doing, named) : connections.run(doing, named))
-    return rows[0]?.['answer']?.split(' ') ?? []
+  async #call(connections: Connections, doing: string, { statement, values }: Call): Promise<string[]> {
+    const [answer] = await connections.column(doing, statement, values, this.#named)
+    return answer?.split(' ') ?? []
   }
 
   #standing(

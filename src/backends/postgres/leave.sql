@@ -17,25 +17,6 @@ DECLARE
   i integer;
   r record;
 BEGIN
-  -- One ticket: most calls of a quiet client, and every hand-over of a busy line.
-  IF n = 1 AND plain AND pg_try_advisory_xact_lock("@schema".line_key(lines[1])) THEN
-    UPDATE "@schema".ticket t SET id = '', expires = clock_timestamp()
-      WHERE t.line = lines[1] AND t.seat = 0 AND t.ord = ords[1] AND t.id = ids[1] AND t.handle = handles[1]
-        AND NOT t.departed AND t.expires > clock_timestamp();
-    IF NOT FOUND THEN
-      DELETE FROM "@schema".ticket t
-        WHERE t.line = lines[1] AND t.seat = ords[1] AND t.id = ids[1] AND t.handle = handles[1]
-          AND NOT t.departed AND t.expires > clock_timestamp();
-    END IF;
-    IF FOUND THEN
-      IF EXISTS (SELECT FROM "@schema".ticket t WHERE t.line = lines[1] AND t.seat > 0) THEN
-        PERFORM "@schema".wake(lines[1]);
-      END IF;
-      PERFORM set_config('synchronous_commit', 'off', true);
-      RETURN 't';
-    END IF;
-  END IF;
-
   stalled := "@schema".lock_lines(lines);
   IF stalled IS NOT NULL THEN
     FOR i IN 1..n LOOP
@@ -60,7 +41,7 @@ BEGIN
       UPDATE "@schema".ticket t SET departed = true, expires = clock_timestamp() + q.keep * interval '1 ms'
       FROM unnest(slots, ids, handles, ords, keeps, answers) WITH ORDINALITY
         q(slot, id, handle, ord, keep, answer, i)
-      WHERE t.line = lines[q.slot] AND t.seat IN (0, q.ord) AND t.ord = q.ord AND t.id = q.id
+      WHERE t.line = ANY (ARRAY[lines[q.slot]]) AND t.seat = ANY (ARRAY[0, q.ord]) AND t.ord = q.ord AND t.id = q.id
         AND t.handle = coalesce(q.handle, t.handle)
         AND NOT t.departed AND t.expires > clock_timestamp() AND q.keep > 0 AND q.answer <> 'f'
       RETURNING q.i
@@ -73,8 +54,8 @@ BEGIN
     WITH gone AS (
       UPDATE "@schema".ticket t SET id = '', expires = clock_timestamp()
       FROM unnest(slots, ids, handles, ords) WITH ORDINALITY q(slot, id, handle, ord, i)
-      WHERE t.line = lines[q.slot] AND t.seat = 0 AND t.ord = q.ord AND t.id = q.id AND t.handle = q.handle
-        AND NOT t.departed AND t.expires > clock_timestamp()
+      WHERE t.line = ANY (ARRAY[lines[q.slot]]) AND t.seat = ANY (ARRAY[0 * q.ord]) AND t.ord = q.ord
+        AND t.id = q.id AND t.handle = q.handle AND NOT t.departed AND t.expires > clock_timestamp()
       RETURNING q.i
     )
     SELECT array_agg(gone.i) INTO done FROM gone;
@@ -88,7 +69,7 @@ BEGIN
     FOR r IN
       SELECT q.i, t.line, t.seat, t.id, t.inbox, q.handle IS NULL AS evicted, t.expires > clock_timestamp() AS stood
       FROM unnest(slots, ids, handles, ords, keeps, answers) WITH ORDINALITY q(slot, id, handle, ord, keep, answer, i)
-      JOIN "@schema".ticket t ON t.line = lines[q.slot] AND t.seat IN (0, q.ord) AND t.ord = q.ord
+      JOIN "@schema".ticket t ON t.line = ANY (ARRAY[lines[q.slot]]) AND t.seat = ANY (ARRAY[0, q.ord]) AND t.ord = q.ord
       WHERE t.id = q.id AND t.handle = coalesce(q.handle, t.handle)
         AND (q.handle IS NULL OR NOT t.departed) AND coalesce(q.keep, 0) = 0 AND q.answer = 'x'
       FOR UPDATE OF t
@@ -101,8 +82,7 @@ BEGIN
 
   -- NOTIFY takes a lock of the whole server at commit: only a leave that somebody waits for pays for it.
   FOR r IN
-    SELECT q.line FROM unnest(lines) q(line)
-    WHERE EXISTS (SELECT FROM "@schema".ticket t WHERE t.line = q.line AND t.seat > 0 AND NOT t.granted)
+    SELECT DISTINCT t.line FROM "@schema".ticket t WHERE t.line = ANY (lines) AND t.seat > 0 AND NOT t.granted
   LOOP
     PERFORM "@schema".wake(r.line);
   END LOOP;

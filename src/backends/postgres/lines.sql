@@ -1,4 +1,8 @@
 -- What join, renew and leave share: the lock of a line, the removal of the dead, the call to the next.
+--
+-- A batch finds its rows by `t.line = ANY (ARRAY[q.line]) AND t.seat = ANY (ARRAY[… q …])`. With a plain `=` the
+-- planner, which knows nothing of a young table, may as well read the whole of it for every batch and compare each row
+-- with each item; this way the key is the only way in, whatever it believes.
 
 -- The advisory lock of a line. Two lines with one key only wait for each other, they never mix.
 CREATE OR REPLACE FUNCTION "@schema".line_key(line text) RETURNS bigint

@@ -34,7 +34,7 @@ BEGIN
       SELECT t.ctid AS at, q.i, q.ttl, q.wait_ttl, q.next_handle, q.next_holder
       FROM unnest(lines, ids, handles, ords, ttls, wait_ttls, next_handles, next_holders) WITH ORDINALITY
         q(line, id, handle, ord, ttl, wait_ttl, next_handle, next_holder, i)
-      JOIN "@schema".ticket t ON t.line = q.line AND t.seat IN (0, q.ord) AND t.ord = q.ord
+      JOIN "@schema".ticket t ON t.line = ANY (ARRAY[q.line]) AND t.seat = ANY (ARRAY[0, q.ord]) AND t.ord = q.ord
       WHERE t.id = q.id AND (t.handle = q.handle OR t.handle = q.next_handle)
         AND NOT t.departed AND t.expires > clock_timestamp()
       FOR NO KEY UPDATE OF t SKIP LOCKED
@@ -94,7 +94,7 @@ BEGIN
     FOR r IN
       SELECT q.i FROM unnest(lines, ids, handles, ords, next_handles, answers) WITH ORDINALITY
         q(line, id, handle, ord, next_handle, answer, i)
-      JOIN "@schema".ticket t ON t.line = q.line AND t.seat IN (0, q.ord) AND t.ord = q.ord
+      JOIN "@schema".ticket t ON t.line = ANY (ARRAY[q.line]) AND t.seat = ANY (ARRAY[0, q.ord]) AND t.ord = q.ord
       WHERE q.answer = 'x' AND t.id = q.id AND (t.handle = q.handle OR t.handle = q.next_handle)
         AND NOT t.departed AND t.expires > clock_timestamp()
     LOOP

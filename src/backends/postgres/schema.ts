@@ -6,7 +6,7 @@ export const SCHEMA_VERSION = 1
 
 export const DEFAULT_SCHEMA = 'holdfast'
 
-const FILES = ['tables', 'lines', 'renew', 'join', 'leave', 'calls', 'fence']
+const FILES = ['tables', 'lines', 'renew', 'join', 'leave', 'calls', 'one', 'fence']
 
 /** Checks the name of the schema: it is written into SQL text, so it is of plain letters only. */
 export function checkSchema(schema: string): string {

@@ -1,6 +1,6 @@
 import type { Holder, LineView, TicketView } from '../../core/backend.js'
 import { KINDS, type Kind } from '../../core/line.js'
-import type { Connections } from './connections.js'
+import { type Connections, twice } from './connections.js'
 
 const PAGE = 500
 
@@ -11,7 +11,9 @@ export async function viewLines(connections: Connections, schema: string, name: 
       (extract(epoch FROM expires - clock_timestamp()) * 1000)::bigint::text AS remaining
     FROM "${schema}".ticket
     WHERE line IN ($1, $2, $3) AND id <> '' AND expires > clock_timestamp() ORDER BY line, seat`
-  const { rows } = await connections.runAgain('a view', { text, values: KINDS.map((kind) => `${kind}:${name}`) })
+  const { rows } = await twice(() =>
+    connections.run('a view', { text, values: KINDS.map((kind) => `${kind}:${name}`) }),
+  )
   const views: LineView[] = []
   for (const kind of KINDS) {
     const tickets = rows.filter((row) => row['line'] === `${kind}:${name}`).map(ticketView)
@@ -33,7 +35,8 @@ export async function namesPage(
     WHERE line >= $1 AND line < $1 || repeat(chr(1114111), 129) AND line > $2 AND starts_with(line, $1)
       AND id <> '' AND expires > clock_timestamp()
     ORDER BY line LIMIT ${PAGE}`
-  const { rows } = await connections.runAgain('a listing', { text, values: [`${kind}:${prefix}`, `${kind}:${after}`] })
+  const values = [`${kind}:${prefix}`, `${kind}:${after}`]
+  const { rows } = await twice(() => connections.run('a listing', { text, values }))
   return rows.map((row) => (row['line'] ?? '').slice(kind.length + 1))
 }
 

@@ -1,5 +1,6 @@
 import type { JoinRequest } from '../../../core/backend.js'
 import { number } from '../rows.js'
+import { lineValue } from '../sql-text.js'
 import type { Draw } from './draw.js'
 import { tryLocks, unlock, waitForLock } from './locks.js'
 import type { Session } from './session.js'
@@ -47,13 +48,16 @@ export class Doors {
     return this.#tickets.get(id)
   }
 
+  /** The name of a line's lock on the server. */
+  lockOf(value: string): string {
+    return this.#lines.get(value)?.lock ?? localLine(value, this.#options.realm).lock
+  }
+
   /** Tries, in one packet, the locks that nobody here has to do with; lines up the rest. Who may not wait and got nothing is not found afterwards. */
   async enter(requests: readonly JoinRequest[]): Promise<void> {
     const tries: SessionTicket[] = []
     for (const request of requests) {
-      const fresh = localLine(request, this.#options.realm)
-      const line = this.#lines.get(fresh.value) ?? fresh
-      this.#lines.set(line.value, line)
+      const line = this.#line(lineValue(request.line))
       const ticket: SessionTicket = { request, line, joinedAt: performance.now(), ttlMs: request.ttlMs }
       if (isIdle(line)) {
         line.trying = ticket
@@ -146,7 +150,8 @@ export class Doors {
   }
 
   async #try(tries: readonly SessionTicket[]): Promise<void> {
-    const ttlMs = Math.max(...tries.map(({ ttlMs: each }) => each))
+    let ttlMs = 0
+    for (const ticket of tries) ttlMs = Math.max(ttlMs, ticket.ttlMs)
     let orders: (bigint | undefined)[]
     let desk: Session
     try {
@@ -178,6 +183,15 @@ export class Doors {
       if (isIdle(line)) this.#lines.delete(line.value)
     }
     if (unwanted.length > 0) await unlock(desk, unwanted).catch(() => desk.end())
+  }
+
+  #line(value: string): LocalLine {
+    let line = this.#lines.get(value)
+    if (line === undefined) {
+      line = localLine(value, this.#options.realm)
+      this.#lines.set(value, line)
+    }
+    return line
   }
 
   #hold(ticket: SessionTicket, session: Session, order: bigint): void {

@@ -38,12 +38,14 @@ export class Draw {
   /**
    * The statements that take locks, waiting so long, and draw for those they got. On MariaDB the condition sees to
    * it that the lock comes first; on MySQL it is the statement before, and one number does for locks that differ.
+   * Columns have one name: the client library compiles a parser for every new list of names.
    */
   takeSql(locks: readonly string[], waitS: number): string[] {
-    const taken = locks.map((lock) => `GET_LOCK('${lock}', ${waitS})`)
     if (this.#mariadb) {
-      return [`SELECT ${taken.map((take) => `IF(${take} = 1, NEXTVAL(${this.#tables.sequence}), 0)`).join(',')}`]
+      const drawn = `NEXTVAL(${this.#tables.sequence})`
+      return [`SELECT ${locks.map((lock) => `IF(GET_LOCK('${lock}', ${waitS}) = 1, ${drawn}, 0) AS n`).join(',')}`]
     }
+    const taken = locks.map((lock) => `GET_LOCK('${lock}', ${waitS}) AS n`)
     const { draw } = this.#tables
     const drawn = [`INSERT INTO ${draw} (n) VALUES (NULL)`, 'SELECT LAST_INSERT_ID()']
     return [`SELECT ${taken.join(',')}`, ...drawn, `DELETE FROM ${draw} WHERE n < LAST_INSERT_ID()`]

@@ -49,7 +49,7 @@ function packet(keep: string | undefined, statements: readonly string[]): string
 /** Lets go of locks; for each, whether this session had it. */
 export async function unlock(session: Session, lines: readonly LocalLine[]): Promise<boolean[]> {
   const [rows] = await session.run(
-    `SELECT ${lines.map(({ lock }) => `RELEASE_LOCK('${lock}')`).join(',')}`,
+    `SELECT ${lines.map(({ lock }) => `RELEASE_LOCK('${lock}') AS n`).join(',')}`,
     'releasing a lock',
   )
   return lines.map((_, i) => number(rows?.[0]?.[i]) === 1)

@@ -8,8 +8,10 @@ import type { SessionTicket } from './ticket.js'
 
 /** Shorter holds are never written down: looking is for people, and people are slower. */
 const WRITE_AFTER_MS = 20
-/** Who looks gives the others this long to write down what they have. */
+/** Who looks gives the others this long to write down what they have, and looks at a lock that is held this often. */
 const LOOK_AFTER_MS = 250
+const WAITERS_AFTER_MS = 100
+const LOOK_EVERY_MS = 20
 /** How long a note is believed after its process last renewed it, and how often it looks whether it was evicted. */
 const NOTE_MS = 5_000
 const CHECK_MS = 500
@@ -54,14 +56,30 @@ export class Register {
     if (this.#written.size > 0) await this.#write().catch(() => undefined)
   }
 
-  async view(name: string): Promise<LineView[]> {
-    await this.#letOthersWrite()
+  /**
+   * The notes of one line, beside what the server says of its lock. Who holds a free lock, by his note, is dead; and a
+   * lock that is held without a note has just been taken. Only for those who wait is a look a matter of time.
+   */
+  async view(name: string, lock: string): Promise<LineView[]> {
+    await this.#flush()
     const line = lineValue({ kind: 'mutex', name })
-    const columns = `id, ord, holder, TIMESTAMPDIFF(MICROSECOND, joined, ${NOW}) DIV 1000`
-    const sql = `SELECT ${columns} FROM ${this.#tables.session} WHERE line = ${text(line)} AND expires > ${NOW} AND evicted = 0 ORDER BY ord = 0, ord, joined`
-    const [rows = []] = await this.#connections.run(sql, 'viewing a line')
-    const tickets = rows.map(noteView)
-    return tickets.length === 0 ? [] : [{ line: lineOf(line), tickets }]
+    const columns = `id, ord, holder, TIMESTAMPDIFF(MICROSECOND, joined, ${NOW}) DIV 1000, connection`
+    const notes = `SELECT ${columns} FROM ${this.#tables.session} WHERE line = ${text(line)} AND expires > ${NOW} AND evicted = 0 ORDER BY ord = 0, ord, joined`
+    const from = performance.now()
+    for (;;) {
+      const [used, all = []] = await this.#connections.run(
+        `SELECT IS_USED_LOCK('${lock}') AS n;${notes}`,
+        'viewing a line',
+      )
+      const holder = number(used?.[0]?.[0])
+      const rows = all.filter((row) => bigint(row[1]) === 0n || number(row[4]) === holder)
+      const known = rows.some((row) => number(row[4]) === holder)
+      const passedMs = performance.now() - from
+      if (holder === 0 || passedMs >= (known ? WAITERS_AFTER_MS : LOOK_AFTER_MS)) {
+        return rows.length === 0 ? [] : [{ line: lineOf(line), tickets: rows.map(noteView) }]
+      }
+      await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS).unref())
+    }
   }
 
   async *names(prefix: string): AsyncIterable<string> {

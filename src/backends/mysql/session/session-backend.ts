@@ -15,6 +15,7 @@ import { string } from '../rows.js'
 import { ensureSchema } from '../schema.js'
 import { checkServer } from '../server.js'
 import { lender } from '../source.js'
+import { lineValue } from '../sql-text.js'
 import { storeError } from '../store-error.js'
 import { type Tables, tablesOf } from '../tables.js'
 import { Doors } from './doors.js'
@@ -175,7 +176,7 @@ export class SessionBackend implements Backend {
   }
 
   view(name: string): Promise<LineView[]> {
-    return this.#register.view(name)
+    return this.#register.view(name, this.#doors.lockOf(lineValue({ kind: 'mutex', name })))
   }
 
   names(prefix: string): AsyncIterable<string> {

@@ -1,13 +1,19 @@
 import type { Connection } from 'mysql2/promise'
 import { BackendError } from '../../../core/errors.js'
+import { expect, type Expected, settle } from '../deadlines.js'
 import { number, type Rows } from '../rows.js'
-import { send, unref } from '../source.js'
+import { send, sendThen, unref } from '../source.js'
 import { isAnswer, noAnswer, storeError } from '../store-error.js'
 import type { SessionTicket } from './ticket.js'
 
 const CALL_TIMEOUT_MS = 4_500
 /** For a session that holds nothing. */
 const IDLE_S = 28_800
+
+interface Call extends Expected {
+  /** The session has ended before the answer. */
+  giveUp(): void
+}
 
 /**
  * One connection of ours, and the locks that the server keeps for it. The server drops it when it has heard nothing
@@ -23,7 +29,7 @@ export class Session {
   #beat: NodeJS.Timeout | undefined
   #over = false
   /** The calls that have no answer yet: the client library leaves them open when a connection is destroyed. */
-  readonly #underWay = new Set<() => void>()
+  readonly #underWay = new Set<Call>()
 
   private constructor(connection: Connection, id: number, ended: (session: Session) => void) {
     this.#connection = connection
@@ -58,27 +64,31 @@ export class Session {
   }
 
   /** Sends one packet. A session that does not answer is at its end: what it held is lost. */
-  async run(sql: string, doing: string, timeoutMs: number = CALL_TIMEOUT_MS): Promise<Rows[]> {
-    if (this.#over) throw endedError(doing)
-    let timer: NodeJS.Timeout | undefined
-    let giveUp = (): void => undefined
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(noAnswer(doing, timeoutMs)), timeoutMs)
-      timer.unref()
-      giveUp = () => reject(endedError(doing))
+  run(sql: string, doing: string, timeoutMs: number = CALL_TIMEOUT_MS): Promise<Rows[]> {
+    return new Promise((resolve, reject) => {
+      if (this.#over) return reject(endedError(doing))
+      const call: Call = {
+        until: performance.now() + timeoutMs,
+        late: () => {
+          reject(noAnswer(doing, timeoutMs))
+          this.end()
+        },
+        giveUp: () => reject(endedError(doing)),
+      }
+      this.#underWay.add(call)
+      expect(call)
+      sendThen(this.#connection, sql, (error, results) => {
+        this.#underWay.delete(call)
+        settle(call)
+        if (error === null) {
+          this.#heardAt = performance.now()
+          resolve(results)
+        } else {
+          reject(storeError(error, doing))
+          if (!isAnswer(error)) this.end()
+        }
+      })
     })
-    this.#underWay.add(giveUp)
-    try {
-      const results = await Promise.race([send(this.#connection, sql), late])
-      this.#heardAt = performance.now()
-      return results
-    } catch (error) {
-      if (!isAnswer(error)) this.end()
-      throw storeError(error, doing)
-    } finally {
-      this.#underWay.delete(giveUp)
-      clearTimeout(timer)
-    }
   }
 
   /** The statement that makes the server wait long enough for word from us, and not much longer; none when it does already. */
@@ -102,7 +112,11 @@ export class Session {
     this.#over = true
     clearInterval(this.#beat)
     this.#connection.destroy()
-    for (const giveUp of this.#underWay) giveUp()
+    for (const call of this.#underWay) {
+      settle(call)
+      call.giveUp()
+    }
+    this.#underWay.clear()
     this.#ended(this)
   }
 

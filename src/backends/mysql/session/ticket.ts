@@ -1,6 +1,5 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { JoinRequest } from '../../../core/backend.js'
-import { lineValue } from '../sql-text.js'
 import type { Session } from './session.js'
 
 /** A ticket of this process. The server knows only who has the lock. */
@@ -33,9 +32,8 @@ export interface LocalLine {
  * The server compares the names of its locks without regard to case or accents and takes 64 characters at most;
  * and they are the whole server's. So a lock is named by a digest of the database, the prefix and the line.
  */
-export function localLine(request: JoinRequest, realm: string): LocalLine {
-  const value = lineValue(request.line)
-  const digest = createHash('sha256').update(`${realm}\0${value}`).digest('hex').slice(0, 48)
+export function localLine(value: string, realm: string): LocalLine {
+  const digest = hash('sha256', `${realm}\0${value}`, 'hex').slice(0, 48)
   return { value, lock: `holdfast:${digest}`, queue: [] }
 }
 

@@ -9,7 +9,6 @@ import type {
   Standing,
 } from '../../../core/backend.js'
 import { BackendError, UnsupportedError } from '../../../core/errors.js'
-import { lineText } from '../../../core/line.js'
 import { plainArray, textArray } from '../arrays.js'
 import { Connections, type Dial } from '../connections.js'
 import { failure } from '../failure.js'
@@ -18,10 +17,11 @@ import { ready } from '../setup.js'
 import { Doorkeeper } from './doorkeeper.js'
 import { evictElsewhere } from './evict.js'
 import type { Post } from './post.js'
-import { Posts } from './posts.js'
+import { beat, Posts } from './posts.js'
 import { Register } from './register.js'
-import { BEAT, UNLOCK, UNLOCK_ONE } from './sql.js'
-import type { Ticket } from './ticket.js'
+import { UNLOCK, UNLOCK_ONE } from './sql.js'
+import { type Ticket, ticketOf } from './ticket.js'
+import { Tombstones } from './tombstones.js'
 
 export interface SessionOptions {
   readonly schema: string
@@ -56,7 +56,7 @@ export class SessionBackend implements Backend {
   readonly #inbox: Inbox
   readonly #register: Register
   readonly #doors: Doorkeeper
-  readonly #tombstones = new Map<string, number>()
+  readonly #tombstones = new Tombstones()
   #events: BackendEvents | undefined
 
   constructor(dial: Dial, options: SessionOptions) {
@@ -97,10 +97,13 @@ export class SessionBackend implements Backend {
     if (!desk.keepsFor(ttlMs)) await desk.keepFor(ttlMs)
     this.#register.pid = desk.pid
     // No waiting from here to `enter`, which notes every ticket: else a leave that comes meanwhile would miss it.
-    const standings = requests.map((request) => this.#knownStanding(request))
-    const fresh = requests.flatMap((request, i) => (standings[i] === undefined ? [ticketOf(request)] : []))
-    const waits = new Set(requests.filter((request) => request.wait).map((request) => request.id))
-    await this.#doors.enter(fresh, waits)
+    const fresh: Ticket[] = []
+    const standings = requests.map((request) => {
+      const known = this.#knownStanding(request)
+      if (known === undefined) fresh.push(ticketOf(request))
+      return known
+    })
+    await this.#doors.enter(fresh)
     for (const ticket of fresh) if (ticket.waits && this.#doors.find(ticket.id) === ticket) this.#register.put(ticket)
     return requests.map((request, i) => standings[i] ?? this.#standing(request))
   }
@@ -114,17 +117,7 @@ export class SessionBackend implements Backend {
       if (ticket.post === undefined) await this.#doors.look(ticket)
       if (ticket.post !== undefined) posts.set(ticket.post, Math.max(ttlMs, posts.get(ticket.post) ?? 0))
     }
-    const failed = new Map<Post, BackendError>()
-    await Promise.all(
-      [...posts].map(async ([post, ttlMs]) => {
-        try {
-          await post.keepFor(ttlMs)
-          await post.run(BEAT, [])
-        } catch (error) {
-          failed.set(post, failure('a heartbeat', error))
-        }
-      }),
-    )
+    const failed = await beat(posts)
     return tickets.map((request) => {
       if (request.handle !== request.id) return { state: 'gone' }
       const post = this.#doors.find(request.id)?.post
@@ -134,34 +127,34 @@ export class SessionBackend implements Backend {
   }
 
   async leave(requests: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
-    const byPost = new Map<Post, Ticket[]>()
-    const answers: (boolean | BackendError)[] = requests.map(() => false)
-    const places = new Map<string, number>()
-    for (const [i, { id, handle, tombstoneMs }] of requests.entries()) {
-      if (tombstoneMs > 0) this.#bury(id, tombstoneMs)
+    const holding = new Map<Post, Ticket[]>()
+    const answers = new Map<string, boolean | BackendError>()
+    for (const { id, handle, tombstoneMs } of requests) {
+      if (tombstoneMs > 0) this.#tombstones.put(id, tombstoneMs)
       const ticket = this.#doors.find(id)
       if (ticket === undefined) {
-        if (handle === undefined) answers[i] = await evictElsewhere(this.#register, this.#notes, id)
+        if (handle === undefined) answers.set(id, await evictElsewhere(this.#register, this.#notes, id))
         continue
       }
       if (handle !== undefined && handle !== id) continue
       this.#register.drop(id)
-      answers[i] = true
+      answers.set(id, true)
       if (ticket.post === undefined) {
         this.#doors.giveUp(ticket)
         continue
       }
-      places.set(id, i)
-      byPost.set(ticket.post, [...(byPost.get(ticket.post) ?? []), ticket])
+      const same = holding.get(ticket.post)
+      if (same === undefined) holding.set(ticket.post, [ticket])
+      else same.push(ticket)
       if (handle === undefined) this.#events?.lost([id])
     }
     await Promise.all(
-      [...byPost].map(async ([post, tickets]) => {
+      [...holding].map(async ([post, tickets]) => {
         if (await this.#unlock(post, tickets)) return
-        for (const { id } of tickets) answers[places.get(id) ?? 0] = false
+        for (const { id } of tickets) answers.set(id, false)
       }),
     )
-    return answers
+    return requests.map(({ id }) => answers.get(id) ?? false)
   }
 
   async view(name: string): Promise<LineView[]> {
@@ -183,8 +176,7 @@ export class SessionBackend implements Backend {
 
   /** Says no before anything is asked of the server, or what is known already. */
   #knownStanding({ id, line, takeover }: JoinRequest): Standing | undefined {
-    const until = this.#tombstones.get(id)
-    if (until !== undefined && until > performance.now()) return { state: 'gone' }
+    if (this.#tombstones.has(id)) return { state: 'gone' }
     if (line.kind === 'semaphore') return refusal('advisory locks have no count: use lease mode for a semaphore')
     if (takeover) return refusal("a session's lock cannot be taken over: use lease mode for takeover")
     const ticket = this.#doors.find(id)
@@ -249,34 +241,6 @@ export class SessionBackend implements Backend {
     this.#events?.lost([ticket.id])
     if (ticket.post === undefined) this.#doors.giveUp(ticket)
     else await this.#unlock(ticket.post, [ticket])
-  }
-
-  #bury(id: string, ms: number): void {
-    const now = performance.now()
-    this.#tombstones.set(id, now + ms)
-    for (const [old, until] of this.#tombstones) {
-      if (until > now) break
-      this.#tombstones.delete(old)
-    }
-  }
-}
-
-function ticketOf(request: JoinRequest): Ticket {
-  const { id, line, weight, capacity, holder, ttlMs } = request
-  const shared = line.kind === 'rw' && weight < capacity
-  const text = lineText(line)
-  return {
-    id,
-    line,
-    text,
-    shared,
-    weight,
-    capacity,
-    holder,
-    ttlMs,
-    joined: performance.now(),
-    waits: false,
-    left: false,
   }
 }
 

@@ -2,19 +2,20 @@ import type { Client } from 'pg'
 import { connectClient, type Dial } from '../connections.js'
 import { destroy } from '../destroy.js'
 import { failure } from '../failure.js'
-import { KEEP_FOR, type Statement } from './sql.js'
+import { type Column, type Prepared, runColumn, type Value } from '../prepared.js'
 import { unwatch, watch } from '../watchdog.js'
+import { KEEP_FOR } from './sql.js'
 
 /** `idle_session_timeout` and `client_connection_check_interval` came with 14. */
 const DEAD_MAN_SINCE = 140_000
-
-export type Row = Record<string, string | null>
 
 /** One session of the server: it either waits for a lock or holds some, never both, so a heartbeat always gets through. */
 export class Post {
   /** The ids of the tickets whose locks this session holds. */
   readonly holds: Set<string> = new Set<string>()
   readonly pid: number
+  /** It tries locks and holds those that were free; it is never put into the server's queue. */
+  readonly isDesk: boolean
   ended = false
   /** When it last had nothing to do. */
   idleSince: number = performance.now()
@@ -23,9 +24,10 @@ export class Post {
   #idleMs = 0
   #busy: Promise<void> | undefined
 
-  private constructor(client: Client, pid: number, deadMan: boolean, ended: (post: Post) => void) {
+  private constructor(client: Client, pid: number, isDesk: boolean, deadMan: boolean, ended: (post: Post) => void) {
     this.#client = client
     this.pid = pid
+    this.isDesk = isDesk
     this.#deadMan = deadMan
     client.once('end', () => {
       this.ended = true
@@ -33,7 +35,7 @@ export class Post {
     })
   }
 
-  static async open(dial: Dial, name: string, ended: (post: Post) => void): Promise<Post> {
+  static async open(dial: Dial, name: string, isDesk: boolean, ended: (post: Post) => void): Promise<Post> {
     const client = await connectClient(dial)
     try {
       const { rows } = await client.query<{ pid: number; version: string }>(
@@ -41,7 +43,7 @@ export class Post {
       )
       const deadMan = Number(rows[0]?.version) >= DEAD_MAN_SINCE
       await client.query(`${SETTINGS} ${deadMan ? DEAD_MAN_SETTINGS : ''} SET application_name = '${name}'`)
-      return new Post(client, rows[0]?.pid ?? 0, deadMan, ended)
+      return new Post(client, rows[0]?.pid ?? 0, isDesk, deadMan, ended)
     } catch (cause) {
       destroy(client)
       throw failure('opening a session', cause)
@@ -54,17 +56,13 @@ export class Post {
   }
 
   /** One statement at a time, in the order asked for. `patient` ones wait for a lock, however long that takes. */
-  async run(statement: Statement, values: (string | number | boolean | null)[], patient = false): Promise<Row[]> {
+  async run(statement: Prepared, values: readonly Value[], patient = false): Promise<Column> {
     while (this.#busy !== undefined) await this.#busy
-    const query = this.#client.query<Row>({ name: statement.name, text: statement.text, values })
     if (!patient) watch(this.#client)
-    const done = query.then(
-      () => this.#free(),
-      () => this.#free(),
-    )
-    this.#busy = done
+    const answer = runColumn(this.#client, statement, values, true)
+    this.#busy = answer.then(this.#free, this.#free)
     try {
-      return (await query).rows
+      return await answer
     } catch (cause) {
       throw failure(statement.name, cause)
     }
@@ -90,7 +88,7 @@ export class Post {
     void this.#client.end().catch(() => destroy(this.#client))
   }
 
-  #free(): void {
+  readonly #free = (): void => {
     unwatch(this.#client)
     this.#busy = undefined
   }
@@ -98,7 +96,7 @@ export class Post {
 
 /** Waiting for a lock is what these sessions are for: no time-out of the role's may end it. */
 const SETTINGS = `SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0;
-  SET default_transaction_isolation = 'read committed';
+  SET default_transaction_isolation = 'read committed'; SET plan_cache_mode = force_generic_plan;
   SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;
   SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';`
 

@@ -1,5 +1,8 @@
+import type { BackendError } from '../../../core/errors.js'
 import type { Dial } from '../connections.js'
+import { failure } from '../failure.js'
 import { Post } from './post.js'
+import { BEAT } from './sql.js'
 
 /** A session with nothing to do is ended after this. */
 const IDLE_MS = 10_000
@@ -26,17 +29,17 @@ export class Posts {
   }
 
   /** The session on which locks are tried, and which holds those that were free. It never waits. */
-  async desk(): Promise<Post> {
-    this.#desk ??= this.#open().catch((error: unknown) => {
+  desk(): Promise<Post> {
+    this.#desk ??= this.#open(true).catch((error: unknown) => {
       this.#desk = undefined
       throw error
     })
-    return await this.#desk
+    return this.#desk
   }
 
   /** A session that holds nothing, to ask whether somebody else would get a shared lock. */
   async probe(): Promise<Post> {
-    this.#probe ??= this.#open().catch((error: unknown) => {
+    this.#probe ??= this.#open(false).catch((error: unknown) => {
       this.#probe = undefined
       throw error
     })
@@ -50,7 +53,7 @@ export class Posts {
     if (this.#waiting + this.#opening >= this.#most) return undefined
     this.#opening += 1
     try {
-      return await this.#open()
+      return await this.#open(false)
     } finally {
       this.#opening -= 1
     }
@@ -73,8 +76,8 @@ export class Posts {
     return this.#all.size - (this.#desk === undefined ? 0 : 1) - (this.#probe === undefined ? 0 : 1)
   }
 
-  async #open(): Promise<Post> {
-    const post = await Post.open(this.#dial, this.#name, (ended) => this.#gone(ended))
+  async #open(isDesk: boolean): Promise<Post> {
+    const post = await Post.open(this.#dial, this.#name, isDesk, (ended) => this.#gone(ended))
     if (this.#closed) {
       post.end()
       return post
@@ -108,4 +111,20 @@ export class Posts {
       }
     }
   }
+}
+
+/** Says on each session that we live, for as long as given from now; answers with those where that failed. */
+export async function beat(posts: ReadonlyMap<Post, number>): Promise<Map<Post, BackendError>> {
+  const failed = new Map<Post, BackendError>()
+  await Promise.all(
+    [...posts].map(async ([post, ttlMs]) => {
+      try {
+        await post.keepFor(ttlMs)
+        await post.run(BEAT, [])
+      } catch (error) {
+        failed.set(post, failure('a heartbeat', error))
+      }
+    }),
+  )
+  return failed
 }

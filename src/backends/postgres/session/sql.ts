@@ -1,14 +1,10 @@
+import type { Prepared } from '../prepared.js'
+
 /**
  * The statements of session mode. The key of a line is the 64-bit hash that anybody can compute in SQL:
  * `pg_advisory_lock(hashtextextended('mutex:NAME', 0))` excludes us, and we exclude it.
  * The fence is drawn in the same statement, once the lock is held.
  */
-
-/** A statement that is prepared once for each session; the name says in an error what was being done. */
-export interface Statement {
-  readonly name: string
-  readonly text: string
-}
 
 const KEY = 'hashtextextended(q.line, 0)'
 const ONE_KEY = 'hashtextextended($1, 0)'
@@ -16,11 +12,11 @@ const EACH = 'FROM unnest($1::text[], $2::boolean[]) WITH ORDINALITY q(line, sha
 
 /** The statements that draw a fence, for one schema. `one` is the same for a single lock, what a quiet client does most. */
 export interface Draws {
-  readonly tryAll: Statement
-  readonly tryOne: Statement
+  readonly tryAll: Prepared
+  readonly tryOne: Prepared
   /** Waits for one lock in the server's own queue. */
-  readonly waitAlone: Statement
-  readonly waitShared: Statement
+  readonly waitAlone: Prepared
+  readonly waitShared: Prepared
 }
 
 export function draws(schema: string): Draws {
@@ -44,35 +40,35 @@ export function draws(schema: string): Draws {
 }
 
 /** Whether another session would get a shared lock now: not when a writer waits. */
-export const PROBE: Statement = {
+export const PROBE: Prepared = {
   name: 'a probe (session mode)',
   text: `SELECT CASE WHEN pg_try_advisory_lock_shared(${KEY})
     THEN pg_advisory_unlock_shared(${KEY}) ELSE false END::text AS free ${EACH}`,
 }
 
-export const UNLOCK: Statement = {
+export const UNLOCK: Prepared = {
   name: 'a release (session mode)',
   text: `SELECT CASE WHEN q.shared THEN pg_advisory_unlock_shared(${KEY})
     ELSE pg_advisory_unlock(${KEY}) END::text AS freed ${EACH}`,
 }
 
-export const UNLOCK_ONE: Statement = {
+export const UNLOCK_ONE: Prepared = {
   name: 'a release of one (session mode)',
   text: `SELECT CASE WHEN $2::boolean THEN pg_advisory_unlock_shared(${ONE_KEY})
     ELSE pg_advisory_unlock(${ONE_KEY}) END::text AS freed`,
 }
 
-export const BEAT: Statement = { name: 'a heartbeat', text: 'SELECT 1' }
+export const BEAT: Prepared = { name: 'a heartbeat', text: 'SELECT 1' }
 
-export const KEEP_FOR: Statement = {
+export const KEEP_FOR: Prepared = {
   name: 'a setting',
   text: "SELECT set_config('idle_session_timeout', $1, false)",
 }
 
-export const CANCEL: Statement = { name: 'a cancel', text: 'SELECT pg_cancel_backend($1)::text AS sent' }
+export const CANCEL: Prepared = { name: 'a cancel', text: 'SELECT pg_cancel_backend($1)::text AS sent' }
 
 /** Whether the server has given the lock to that session, whose answer may still be on its way. */
-export const HAS_LOCK: Statement = {
+export const HAS_LOCK: Prepared = {
   name: 'a look',
   text: `SELECT EXISTS (
     SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = $1

@@ -1,5 +1,5 @@
-import type { Holder } from '../../../core/backend.js'
-import type { LineKey } from '../../../core/line.js'
+import type { Holder, JoinRequest } from '../../../core/backend.js'
+import { type LineKey, lineText } from '../../../core/line.js'
 import type { Post } from './post.js'
 
 /** A ticket of this process. The server knows only its lock. */
@@ -13,14 +13,35 @@ export interface Ticket {
   readonly capacity: number
   readonly holder: Holder
   readonly joined: number
+  /** Whether it is lined up when its lock is not free, or refused. */
+  readonly mayWait: boolean
   ttlMs: number
   /** The session that holds its lock, and the fence drawn there. */
-  post?: Post
-  order?: bigint
+  post: Post | undefined
+  order: bigint | undefined
   /** Its join was answered with waiting, so its grant is told; else the join's own answer says it. */
   waits: boolean
   /** It was left while its lock was still being asked for: free it as soon as it comes. */
   left: boolean
+}
+
+export function ticketOf({ id, line, weight, capacity, wait, holder, ttlMs }: JoinRequest): Ticket {
+  return {
+    id,
+    line,
+    text: lineText(line),
+    shared: line.kind === 'rw' && weight < capacity,
+    weight,
+    capacity,
+    holder,
+    joined: performance.now(),
+    mayWait: wait,
+    ttlMs,
+    post: undefined,
+    order: undefined,
+    waits: false,
+    left: false,
+  }
 }
 
 /** What this process has to do with one line: who holds here, and who waits here behind one waiting session. */

@@ -1,0 +1,235 @@
+// Session mode: what happens to holds that are the server's own locks, when server, connection or clock fail.
+import type { Pool } from 'mysql2/promise'
+import { createPool } from 'mysql2/promise'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { eventually, within } from '../../src/conformance/wait.js'
+import { connect } from '../../src/connect.js'
+import { UnsupportedError } from '../../src/core/errors.js'
+import type { Holdfast } from '../../src/core/holdfast.js'
+import { type Server, startMariadb, startProxy } from '../servers/index.js'
+import { aborted } from './aborted.js'
+import { holdWithClockOff } from './off-clock.js'
+import { takeTurns } from './turns.js'
+
+const TTL_MS = 2_000
+
+let server: Server
+let admin: Pool
+const clients: Holdfast[] = []
+
+beforeAll(async () => {
+  // As in production: a commit reaches the disk, so kill -9 may not lose one.
+  server = await startMariadb({ args: ['--innodb-flush-log-at-trx-commit=1', '--max-connections=40'] })
+  admin = pool(server.url)
+})
+afterEach(async () => {
+  await Promise.all(clients.splice(0).map((client) => client.close()))
+})
+afterAll(async () => {
+  await admin.end()
+  await server.stop()
+})
+
+function pool(uri: string, connectionLimit = 1): Pool {
+  return createPool({ uri, connectionLimit, multipleStatements: true })
+}
+
+async function open(url: string = server.url): Promise<Holdfast> {
+  const client = await connect(`${url}?mode=session`)
+  clients.push(client)
+  return client
+}
+
+/** Ends every connection but the one that asks. */
+async function killConnections(): Promise<void> {
+  const [rows] = await admin.query(
+    "SELECT id FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND user = 'root'",
+  )
+  for (const { id } of rows as { id: number }[]) await admin.query(`KILL ${id}`).catch(() => undefined)
+}
+
+test.each([
+  ['its connection is killed', () => killConnections()],
+  [
+    'the server restarts',
+    async () => {
+      await server.shutdown()
+      await server.start()
+    },
+  ],
+  [
+    'kill -9 of the server',
+    async () => {
+      await server.kill()
+      await server.start()
+    },
+  ],
+])('%s: lost at once, and the waiters are served with greater fences', async (_, fault) => {
+  const [a, b] = [await open(), await open()]
+  const held = await a.lock('session').acquire({ ttl: 30_000 })
+  const waiting = b.lock('session').acquire({ ttl: 30_000 })
+  await eventually('it waits', async () => (await a.view('session'))[0]?.tickets.length === 2)
+  await fault()
+  await within('its signal, long before the ttl', aborted(held.signal), 15_000)
+  expect(held.state).toBe('lost')
+  const next = await within('the waiter is served', waiting)
+  expect(next.fence).toBeGreaterThan(held.fence)
+  expect(next.state).toBe('held')
+  await next.release()
+})
+
+test('a fence is never given twice, though kill -9 comes right after it', async () => {
+  let last = 0n
+  for (let round = 0; round < 3; round += 1) {
+    const locks = await open()
+    for (let i = 0; i < 3; i += 1) {
+      const lease = await locks.lock('fence').acquire()
+      expect(lease.fence).toBeGreaterThan(last)
+      last = lease.fence
+      await lease.release()
+    }
+    await server.kill()
+    await locks.close()
+    await server.start()
+  }
+})
+
+test('a hundred waiters on one lock and thirty on others need a handful of connections', async () => {
+  const [a, b] = [await open(), await open()]
+  const held = await Promise.all(Array.from({ length: 30 }, (_, i) => a.lock(`crowd:${i}`).acquire()))
+  let served = 0
+  const wait = async (name: string): Promise<void> => {
+    await b.lock(name).use(async () => {
+      served += 1
+    })
+  }
+  const waiting = [
+    ...Array.from({ length: 100 }, () => wait('crowd:0')),
+    ...Array.from({ length: 29 }, (_, i) => wait(`crowd:${i + 1}`)),
+  ]
+  await eventually('they stand', async () => (await b.view('crowd:0'))[0]?.tickets.length === 101)
+  const [rows] = await admin.query('SELECT COUNT(*) AS n FROM information_schema.processlist')
+  expect((rows as { n: number }[])[0]!.n).toBeLessThanOrEqual(20)
+  for (const lease of held) await lease.release()
+  await within('all are served', Promise.all(waiting))
+  expect(served).toBe(129)
+})
+
+test('a limit of the server’s on statements cuts no wait short', async () => {
+  await admin.query('SET GLOBAL max_statement_time = 0.5')
+  try {
+    const [a, b] = [await open(), await open()]
+    const held = await a.lock('limit').acquire()
+    const waiting = b.lock('limit').acquire()
+    await new Promise((resolve) => setTimeout(resolve, 1_500))
+    await held.release()
+    await (await within('it is served', waiting)).release()
+  } finally {
+    await admin.query('SET GLOBAL max_statement_time = 0')
+  }
+})
+
+test('what GET_LOCK cannot do is refused, and says what can', async () => {
+  const locks = await open()
+  expect(() => locks.semaphore('refused', 2)).toThrow(UnsupportedError)
+  expect(() => locks.readWriteLock('refused')).toThrow(UnsupportedError)
+  await expect(locks.lock('refused').acquire({ owner: 'me', takeover: true })).rejects.toThrow(/lease mode/)
+})
+
+test('a holder that is cut off: its signal by the deadline, and the server ends its session', async () => {
+  const proxy = await startProxy({ port: server.port })
+  try {
+    const far = await open(`mysql://root:secret@127.0.0.1:${proxy.port}/holdfast`)
+    const near = await open()
+    const held = await far.lock('cut off').acquire({ ttl: TTL_MS })
+    proxy.blackhole()
+    const waiting = near.lock('cut off').acquire({ ttl: TTL_MS })
+    await within('the signal', aborted(held.signal), TTL_MS + 12_000)
+    const next = await within('the next is served', waiting, 2 * TTL_MS + 15_000)
+    expect(next.fence).toBeGreaterThan(held.fence)
+    await next.release()
+  } finally {
+    await proxy.heal()
+    await proxy.stop()
+  }
+})
+
+test('a replica takes over: lost at once, an error that passes while it takes no writes, then fences go on', async () => {
+  const primary = await startMariadb({ binlog: true })
+  const replica = await startMariadb({ replicaOf: primary })
+  const operator = pool(replica.url)
+  const owner = pool(primary.url)
+  try {
+    // Not the administrator, whom a server that is read-only lets write all the same.
+    await owner.query("CREATE USER app@'127.0.0.1' IDENTIFIED BY 'pw'; GRANT ALL ON holdfast.* TO app@'127.0.0.1'")
+    const locks = await open(`mysql://app:pw@127.0.0.1:${primary.port},127.0.0.1:${replica.port}/holdfast`)
+    const held = await locks.lock('failover').acquire({ ttl: TTL_MS })
+    const floor = 'SELECT n FROM holdfast.holdfast_floor'
+    await eventually('the replica has the floor of the fences', async () => {
+      const [rows] = await operator.query(floor).catch(() => [[{ n: 0 }]])
+      return BigInt((rows as { n: number }[])[0]?.n ?? 0) > held.fence
+    })
+    await primary.kill()
+    await within('its signal', aborted(held.signal), 15_000)
+    await expect(locks.lock('failover').tryAcquire()).rejects.toMatchObject({ code: 'BACKEND', retryable: true })
+    const waiting = locks.lock('failover').acquire({ ttl: TTL_MS })
+    await operator.query('STOP SLAVE; SET GLOBAL read_only = 0')
+    const next = await within('served by the replica', waiting)
+    expect(next.fence).toBeGreaterThan(held.fence)
+    await next.release()
+  } finally {
+    await Promise.all(clients.splice(0).map((client) => client.close()))
+    await operator.end()
+    owner.pool.end(() => undefined)
+    await Promise.all([replica.stop(), primary.stop()])
+  }
+})
+
+test('no connection is to be had: who has one goes on, who waits is served, and a newcomer is told', async () => {
+  const [a, b] = [await open(), await open()]
+  const held = await a.lock('full').acquire({ ttl: TTL_MS * 3 })
+  const crowd = pool(server.url, 60)
+  try {
+    const taken = await Promise.allSettled(Array.from({ length: 45 }, () => crowd.getConnection()))
+    expect(taken.some(({ status }) => status === 'rejected')).toBe(true)
+    await expect(connect(`${server.url}?mode=session`)).rejects.toMatchObject({ code: 'BACKEND', retryable: true })
+    await held.renew()
+    // There is no session to be had that could wait: the lock is asked for now and then.
+    const waiting = b.lock('full').acquire({ ttl: TTL_MS * 3 })
+    expect(await b.lock('full').tryAcquire()).toBeUndefined()
+    expect(await held.release()).toBe(true)
+    await (await within('the waiter is served', waiting)).release()
+    for (const one of taken) if (one.status === 'fulfilled') one.value.release()
+  } finally {
+    await crowd.end()
+  }
+})
+
+test('a server whose transactions are SERIALIZABLE by default', async () => {
+  await admin.query("SET GLOBAL tx_isolation = 'SERIALIZABLE'")
+  try {
+    await takeTurns([await open(), await open()], 30)
+  } finally {
+    await admin.query("SET GLOBAL tx_isolation = 'REPEATABLE-READ'")
+  }
+})
+
+test('a server in another time zone changes no age', async () => {
+  await admin.query("SET GLOBAL time_zone = '+13:00'")
+  try {
+    const [a, b] = [await open(), await open()]
+    const held = await a.lock('zone').acquire({ ttl: 60_000 })
+    await eventually('it is seen', async () => (await b.view('zone')).length === 1)
+    const [line] = await b.view('zone')
+    expect(line?.tickets[0]?.ageMs).toBeGreaterThanOrEqual(0)
+    expect(line?.tickets[0]?.ageMs).toBeLessThan(30_000)
+    expect(held.remainingMs).toBeGreaterThan(30_000)
+    expect(await held.release()).toBe(true)
+  } finally {
+    await admin.query("SET GLOBAL time_zone = 'SYSTEM'")
+  }
+})
+
+test('the client’s wall clock is an hour off: its hold lasts as long as it says', async () => {
+  await holdWithClockOff(`${server.url}?mode=session`, await open(), TTL_MS)
+})
