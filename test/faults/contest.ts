@@ -71,3 +71,15 @@ export class Contest {
     this.served[index]! += 1
   }
 }
+
+/** Acquires, however long the store is out of reach: core says that the answer is unknown after a while, and is asked again. */
+export async function acquireThrough(client: Holdfast, name: string): Promise<Lease> {
+  for (;;) {
+    try {
+      return await client.lock(name).acquire()
+    } catch (error) {
+      if (!(error instanceof BackendError && error.retryable)) throw error
+    }
+    await sleep(50)
+  }
+}

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { zookeeper } from '../../src/backends/zookeeper/index.js'
 import { Holdfast } from '../../src/core/holdfast.js'
 import { type Ensemble, type Server, startZookeeperEnsemble } from '../servers/index.js'
+import { acquireThrough } from './contest.js'
 
 const SESSION_MS = 3_000
 const EVENTUALLY = { timeout: 60_000, interval: 50 }
@@ -43,7 +44,7 @@ test('a server that is left alone and only lets read gives no lock, keeps none, 
   const racer = connect([left], true)
   const held = await holder.lock('x').acquire()
   const raced = await racer.lock('raced').acquire()
-  const waiting = waiter.lock('x').acquire()
+  const waiting = acquireThrough(waiter, 'x')
   await vi.waitFor(async () => expect((await holder.view('x'))[0]!.tickets).toHaveLength(2), EVENTUALLY)
   let granted = false
   void waiting.then(() => (granted = true))
@@ -69,11 +70,11 @@ test('a server that is left alone and only lets read gives no lock, keeps none, 
   fences.push(next.fence)
   await next.release()
   for (const client of [late, holder]) {
-    const lease = await client.lock('x').acquire({ wait: '60s' })
+    const lease = await acquireThrough(client, 'x')
     fences.push(lease.fence)
     await lease.release()
   }
   expect(fences).toEqual(fences.toSorted((a, b) => (a < b ? -1 : 1)))
   expect(new Set(fences).size).toBe(4)
-  await (await racer.lock('raced').acquire({ wait: '60s' })).release()
+  await (await acquireThrough(racer, 'raced')).release()
 })

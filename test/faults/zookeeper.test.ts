@@ -14,7 +14,7 @@ import {
   startZookeeper,
   startZookeeperEnsemble,
 } from '../servers/index.js'
-import { Contest } from './contest.js'
+import { acquireThrough, Contest } from './contest.js'
 
 const SESSION_MS = 3_000
 const EVENTUALLY = { timeout: 30_000, interval: 20 }
@@ -104,7 +104,7 @@ describe('an ensemble of three', () => {
     const { leader, followers } = await roles()
     const [holder, waiter] = [connect(hosts), connect(hosts)]
     const held = await holder.lock('majority').acquire()
-    const waiting = waiter.lock('majority').acquire()
+    const waiting = acquireThrough(waiter, 'majority')
     const lostAt = new Promise<number>((resolve) =>
       held.signal.addEventListener('abort', () => resolve(performance.now())),
     )

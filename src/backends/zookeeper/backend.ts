@@ -35,7 +35,7 @@ export interface ZooKeeperParts extends ParentsOptions {
 export class ZooKeeperBackend implements Backend {
   readonly name: string = 'zookeeper'
   readonly #promise: SessionPromise
-  readonly maxBatch: number = 256
+  readonly maxBatch: number = 512
   readonly #parts: ZooKeeperParts
   readonly #client: ZooKeeperClient
   readonly #online: Online

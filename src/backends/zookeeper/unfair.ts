@@ -12,7 +12,7 @@ import type { BackendError } from '../../core/errors.js'
 import type { LineKey } from '../../core/line.js'
 import type { ZooKeeperParts } from './backend.js'
 import { answered, type Created, type Data, found, type Reply, ZooKeeperClient } from './client/client.js'
-import { CODE } from './client/errors.js'
+import { CODE, ZooKeeperError } from './client/errors.js'
 import { EVENT, MODE } from './client/protocol.js'
 import { failure } from './failures.js'
 import { GUARANTEES, SessionPromise } from './guarantees.js'
@@ -35,6 +35,10 @@ interface Racer {
   readonly path: string
   /** Set while it holds. */
   order?: bigint
+  /** Nobody wants it any more, though its node may stand or be on its way: it runs no more. */
+  over?: boolean
+  /** The deletion of its node was sent: that it goes is no surprise. */
+  deleting?: boolean
 }
 
 /** The plain lock: one ephemeral node a mutex. Create it or watch it; when it goes, everyone who waits runs for it. */
@@ -98,7 +102,12 @@ export class UnfairBackend implements Backend {
   }
 
   async leave(requests: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
-    for (const { id, tombstoneMs } of requests) if (tombstoneMs > 0) this.#tombstones.bury(id, tombstoneMs)
+    for (const { id, handle, tombstoneMs } of requests) {
+      if (tombstoneMs > 0) this.#tombstones.bury(id, tombstoneMs)
+      const racer = this.#racers.get(id)
+      // Also where no server can be told now: then it goes once one can. Who is evicted is told by the watch.
+      if (racer !== undefined && handle !== undefined) racer.over = true
+    }
     await this.#online.soon('leave')
     return await Promise.all(
       requests.map((request) => this.#leave(request).catch((error: unknown) => failure(error, 'release'))),
@@ -156,13 +165,14 @@ export class UnfairBackend implements Backend {
     } catch (error) {
       return { state: 'failed', error: failure(error, 'take the lock') }
     }
+    if (racer.over === true || this.#racers.get(racer.request.id) !== racer) return { state: 'gone' }
     const ttlMs = Math.max(0, session.provenUntil - calledAt)
     if (racer.order !== undefined) return { state: 'granted', order: racer.order, ttlMs }
-    if (!this.#racers.has(racer.request.id)) return { state: 'gone' }
     return { state: 'waiting', ahead: 1, ttlMs, lookAgainMs: session.timeoutMs }
   }
 
   async #create(racer: Racer): Promise<void> {
+    if (racer.over === true || this.#racers.get(racer.request.id) !== racer) return
     const { id } = racer.request
     const data = Buffer.from(JSON.stringify({ ...(JSON.parse(encodeHolder(racer.request).toString()) as object), id }))
     const made = new Promise<Created | undefined>((resolve, reject) => {
@@ -172,7 +182,11 @@ export class UnfairBackend implements Backend {
       })
     })
     // Sent together with the creation: who holds it, and a watch for the day it goes.
-    const [created, node] = await Promise.all([made, this.#read(racer.path, racer)])
+    const [created, node] = await Promise.all([made, this.#read(racer.path, racer)]).catch(async (error: unknown) => {
+      if (!(error instanceof ZooKeeperError) || error.code !== CODE.noNode) throw error
+      await this.#parents.folder(this.#folder)
+      return []
+    })
     if (created !== undefined) racer.order = created.stat.czxid
     else if (node === undefined) return await this.#create(racer)
     // An earlier creation whose answer was lost. What an ended session left behind is not ours.
@@ -199,9 +213,9 @@ export class UnfairBackend implements Backend {
     const holder = here.find(({ order }) => order !== undefined)
     if (holder !== undefined && type === EVENT.deleted) {
       this.#racers.delete(holder.request.id)
-      this.#events?.lost([holder.request.id])
+      if (holder.deleting !== true) this.#events?.lost([holder.request.id])
     }
-    const next = here.find(({ order }) => order === undefined)
+    const next = here.find(({ order, over }) => order === undefined && over !== true)
     if (next === undefined) return
     void this.#run(next, performance.now()).then((standing) => {
       if (standing.state === 'granted') this.#events?.granted(next.request.id, standing.order)
@@ -209,18 +223,23 @@ export class UnfairBackend implements Backend {
   }
 
   /** A node of that name may be another's by now: only one that is known to be this ticket's is deleted. */
-  async #leave({ line, id, handle }: LeaveRequest): Promise<boolean> {
+  async #leave({ line, id, handle }: Pick<LeaveRequest, 'line' | 'id' | 'handle'>): Promise<boolean> {
     const racer = this.#racers.get(id)
     if (handle !== undefined && racer === undefined) return false
-    this.#racers.delete(id)
     const path = this.#path(line)
+    // Behind every creation of it that was sent, and none is sent any more: what is read now is the last word.
     const node = await this.#read(path)
-    // It only ran for it: to give up is to run no more.
-    if (racer !== undefined && racer.order === undefined && (node === undefined || idOf(node.data) !== id)) return true
-    if (node === undefined || idOf(node.data) !== id) return false
-    if (handle !== undefined && node.stat.ephemeralOwner !== this.#client.session.id) return false
-    const gone = await found<true>((reply) => this.#client.delete(path, reply))
-    return gone === true
+    const stands = node !== undefined && idOf(node.data) === id
+    if (handle === undefined) {
+      return stands && (await found<true>((reply) => this.#client.delete(path, reply))) === true
+    }
+    if (stands && node.stat.ephemeralOwner === this.#client.session.id) {
+      racer!.deleting = true
+      await found<true>((reply) => this.#client.delete(path, reply))
+    }
+    this.#racers.delete(id)
+    // It only ran for it: to give up is to run no more. Or it is gone, by this deletion or by one whose answer was lost.
+    return racer!.order === undefined || racer!.deleting === true
   }
 
   async #takeOver({ request, path }: Racer): Promise<void> {
@@ -233,7 +252,13 @@ export class UnfairBackend implements Backend {
   #connected(fresh: boolean): void {
     this.#promise.given(this.#client.session.timeoutMs)
     this.#online.connected()
-    if (!fresh) for (const racer of this.#racers.values()) if (racer.order === undefined) this.#went(racer.path, 0)
+    if (fresh) return
+    const paths = new Set<string>()
+    for (const { request, path, order, over } of this.#racers.values()) {
+      if (over === true) void this.#leave({ ...request, handle: request.id }).catch(ignore)
+      else if (order === undefined) paths.add(path)
+    }
+    for (const path of paths) this.#went(path, 0)
   }
 
   #expired(): void {
@@ -246,6 +271,10 @@ export class UnfairBackend implements Backend {
   #path({ name }: LineKey): string {
     return `${this.#folder}/${encodeSegment(name)}`
   }
+}
+
+function ignore(): void {
+  // Tried again after the next break: nothing but a break can make it fail.
 }
 
 function idOf(data: Buffer): string {

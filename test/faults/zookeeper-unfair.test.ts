@@ -1,0 +1,184 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { answered, found, ZooKeeperClient } from '../../src/backends/zookeeper/client/client.js'
+import { zookeeper } from '../../src/backends/zookeeper/index.js'
+import type { Backend, JoinRequest } from '../../src/core/backend.js'
+import { LockTimeoutError, UnsupportedError } from '../../src/core/errors.js'
+import { Holdfast } from '../../src/core/holdfast.js'
+import { type Proxy, type Server, startProxy, startZookeeper } from '../servers/index.js'
+import { Contest } from './contest.js'
+
+const SESSION_MS = 3_000
+const EVENTUALLY = { timeout: 30_000, interval: 20 }
+let server: Server
+let proxy: Proxy
+let raw: ZooKeeperClient
+const clients: Holdfast[] = []
+
+beforeAll(async () => {
+  server = await startZookeeper()
+  raw = await new Promise((resolve) => {
+    const client: ZooKeeperClient = new ZooKeeperClient(
+      { hosts: [{ host: '127.0.0.1', port: server.port }], timeoutMs: 10_000, tickMs: 200 },
+      { connected: () => resolve(client), disconnected: () => undefined, expired: () => undefined },
+    )
+    client.session.start()
+  })
+})
+beforeEach(async () => {
+  proxy = await startProxy(server)
+})
+afterEach(async () => {
+  await Promise.all(clients.splice(0).map((client) => client.close()))
+  await proxy.stop()
+})
+afterAll(async () => {
+  await raw.session.close()
+  await server.stop()
+})
+
+const make = (port: number): Backend =>
+  zookeeper({ hosts: `127.0.0.1:${port}`, session: SESSION_MS, tick: '200ms', path: '/plain', unfair: true })
+
+function connect(port: number): Holdfast {
+  const client = new Holdfast(make(port))
+  clients.push(client)
+  return client
+}
+
+async function open(port: number): Promise<Backend> {
+  const backend = make(port)
+  await backend.open({ granted() {}, moved() {}, lost() {}, unsure() {} })
+  return backend
+}
+
+const request = (name: string, id: string): JoinRequest => ({
+  line: { kind: 'mutex', name },
+  id,
+  weight: 1,
+  capacity: 1,
+  wait: true,
+  ttlMs: SESSION_MS,
+  waitTtlMs: SESSION_MS,
+  holder: { owner: 'o', client: 'c', host: 'h', pid: 1 },
+  takeover: false,
+})
+
+const nodes = async (): Promise<string[]> =>
+  (await found<string[]>((reply) => raw.getChildren('/plain/unfair', undefined, reply))) ?? []
+
+test('other kinds are refused before anything is asked', () => {
+  const locks = connect(server.port)
+  expect(() => locks.readWriteLock('x')).toThrow(UnsupportedError)
+  expect(() => locks.semaphore('x', 2)).toThrow(UnsupportedError)
+})
+
+test('those who give up while they run leave nothing behind', async () => {
+  const racers = [connect(server.port), connect(server.port), connect(server.port)]
+  await Promise.all(racers.map((one) => one.ready()))
+  const outcomes = await Promise.allSettled(
+    Array.from({ length: 90 }, async (_, i) => {
+      // From before the first answer to well within the race.
+      const lease = await racers[i % 3]!.lock('given up').acquire({ wait: Math.random() * 1_500 })
+      await sleep(Math.random() * 3)
+      await lease.release()
+    }),
+  )
+  for (const one of outcomes) if (one.status === 'rejected') expect(one.reason).toBeInstanceOf(LockTimeoutError)
+  await vi.waitFor(async () => expect(await nodes()).toEqual([]), EVENTUALLY)
+  for (const one of racers) await (await one.lock('given up').acquire({ wait: '20s' })).release()
+})
+
+test('a creation whose answer was lost is found again by its id', async () => {
+  const backend = await open(proxy.port)
+  const id = randomUUID()
+  proxy.replies.fault = 'drop'
+  const first = backend.join([request('lost answer', id)])
+  await vi.waitFor(async () => expect(await nodes()).toContain('lost%20answer'), EVENTUALLY)
+  proxy.cutNow()
+  await proxy.heal()
+  expect((await first)[0]).toMatchObject({ state: 'failed', error: { retryable: true } })
+  expect((await backend.join([request('lost answer', id)]))[0]).toMatchObject({ state: 'granted' })
+  const ref = { ...request('lost answer', id), handle: id, keepMs: 0, tombstoneMs: 0 }
+  expect(await backend.leave([ref])).toEqual([true])
+  expect(await nodes()).toEqual([])
+  await backend.close()
+})
+
+test('a release whose answer was lost is a release, and is done once more where it was not', async () => {
+  const backend = await open(proxy.port)
+  const one = request('released', randomUUID())
+  const ref = { ...one, handle: one.id, keepMs: 0, tombstoneMs: 0 }
+  expect((await backend.join([one]))[0]).toMatchObject({ state: 'granted' })
+  proxy.replies.fault = 'drop'
+  const leaving = backend.leave([ref])
+  await sleep(100)
+  proxy.cutNow()
+  await proxy.heal()
+  expect((await leaving)[0]).toMatchObject({ retryable: true })
+  // Core asks again, for as long as the ticket may stand; what is left over goes by itself as well.
+  await vi.waitFor(async () => expect(await nodes()).toEqual([]), EVENTUALLY)
+  await backend.close()
+})
+
+test('who gave up while cut off does not hold once the session is back', async () => {
+  const [far, near] = [connect(proxy.port), connect(server.port)]
+  const held = await near.lock('cut off').acquire()
+  const giveUp = new AbortController()
+  const waiting = far.lock('cut off').acquire({ signal: giveUp.signal })
+  const refused = expect(waiting).rejects.toThrow('enough')
+  await vi.waitFor(async () => expect((await far.view('cut off'))[0]!.tickets).toHaveLength(1), EVENTUALLY)
+  await proxy.refuse()
+  giveUp.abort(new Error('enough'))
+  await refused
+  await held.release()
+  await proxy.heal()
+  await far.ready()
+  // Its session is back, and it has seen that the lock is free.
+  expect(await vi.waitFor(() => far.view('cut off'), EVENTUALLY)).toEqual([])
+  await (await near.lock('cut off').acquire({ wait: '20s' })).release()
+  await vi.waitFor(async () => expect(await nodes()).toEqual([]), EVENTUALLY)
+})
+
+test('a holder that is cut off for longer than its session is lost before another holds', async () => {
+  const [far, near] = [connect(proxy.port), connect(server.port)]
+  const held = await far.lock('lost').acquire()
+  const waiting = near.lock('lost').acquire()
+  proxy.blackhole()
+  const next = await waiting
+  expect(held.state).toBe('lost')
+  expect(held.signal.aborted).toBe(true)
+  expect(next.fence).toBeGreaterThan(held.fence)
+  await proxy.heal()
+  expect(await held.release()).toBe(false)
+  expect(next.state).toBe('held')
+  await next.release()
+})
+
+test('a hold that its own client evicts is lost by its signal', async () => {
+  const locks = connect(server.port)
+  const held = await locks.lock('evicted').acquire()
+  const [line] = await locks.view('evicted')
+  expect(await locks.evict(line!.tickets[0]!)).toBe(true)
+  await vi.waitFor(() => expect(held.signal.aborted).toBe(true), EVENTUALLY)
+})
+
+test('a folder that somebody removed is made again', async () => {
+  const locks = connect(server.port)
+  await (await locks.lock('folder').acquire()).release()
+  await answered<true>((reply) => raw.delete('/plain/unfair', reply))
+  await (await locks.lock('folder').acquire()).release()
+})
+
+test('a flapping connection: never two, fences grow, everyone is served', async () => {
+  const contest = new Contest([connect(proxy.port), connect(server.port), connect(server.port)], 'flapping')
+  for (let i = 0; i < 30; i += 1) {
+    proxy.cutNow()
+    await sleep(40 + Math.random() * 120)
+  }
+  await contest.everyoneServed(3)
+  await contest.stop()
+  expect(contest.violations).toEqual([])
+  await vi.waitFor(async () => expect(await nodes()).toEqual([]), EVENTUALLY)
+})
