@@ -5,13 +5,27 @@ export interface Contender {
   readonly role: 'holdfast' | 'raw' | 'peer'
   /** Scenarios that it cannot take part in, with the reason: shown, never left out silently. */
   readonly not?: Partial<Record<Scenario, string>>
-  open(url: string): Promise<Locker>
+  open(url: string): Promise<Locker | Runner>
+  /** A program in another language runs these by itself. */
+  drain?(url: string): Promise<Drain>
+  hot?(url: string): Promise<Hot>
 }
 
 export interface Locker {
   /** Waits as this contender waits by default. */
   acquire(name: string): Promise<() => Promise<unknown>>
   close(): Promise<void>
+}
+
+/** A program in another language: it is told how many in flight, and for how long. */
+export interface Runner {
+  pairs(inFlight: number, ms: number): Promise<Pairs>
+  close(): Promise<void>
+}
+
+export function asLocker(opened: Locker | Runner): Locker {
+  if (!('acquire' in opened)) throw new TypeError('a program in another language runs its scenarios by itself')
+  return opened
 }
 
 /** sequential and inflight: pairs a second · drain: 2 × 50 waiters, 1 ms hold · hot: one key, 2 × 20 waiters */

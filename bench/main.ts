@@ -1,8 +1,8 @@
 // npm run bench -- STORE… [--json]: Holdfast beside the raw store and its peers, in one run, as ratios.
 import { parseArgs } from 'node:util'
-import type { Contender, Extra, Goal, Locker, Results, Scenario, StoreBench } from './contender.js'
+import type { Contender, Extra, Goal, Locker, Results, Runner, Scenario, StoreBench } from './contender.js'
 import { installPeers } from './peer.js'
-import { drain, hot, pairs } from './scenarios.js'
+import { drains, hot, pairs } from './scenarios.js'
 import { loadStore, storeNames } from './stores.js'
 import { extraLines, goalLines, table } from './table.js'
 
@@ -27,9 +27,7 @@ async function measure(store: StoreBench): Promise<number> {
   try {
     for (const { name } of store.contenders) results[name] = {}
     await measurePairs(store, started.url, results)
-    if (store.oneProcess !== true) {
-      for (const contender of store.contenders) await measureWaiting(store, contender, started.url, results)
-    }
+    if (store.oneProcess !== true) await measureWaiting(store, started.url, results)
     if (store.extras !== undefined) {
       progress(`${store.name}: further measurements`)
       extras = await store.extras(started.url)
@@ -49,7 +47,7 @@ function may(contender: Contender, scenario: Scenario): boolean {
 }
 
 async function measurePairs(store: StoreBench, url: string, results: Results): Promise<void> {
-  const lockers = new Map<string, Locker>()
+  const lockers = new Map<string, Locker | Runner>()
   try {
     for (const contender of store.contenders) {
       if (may(contender, 'sequential') || may(contender, 'inflight')) {
@@ -71,16 +69,14 @@ async function measurePairs(store: StoreBench, url: string, results: Results): P
   }
 }
 
-async function measureWaiting(store: StoreBench, contender: Contender, url: string, results: Results): Promise<void> {
-  const say = (scenario: string) => progress(`${store.name}: ${contender.name}: ${scenario}`)
-  const result = results[contender.name]!
-  if (may(contender, 'drain')) {
-    say('drain')
-    result.drain = await drain(store, contender, url)
-  }
-  if (may(contender, 'hot')) {
-    say('hot key')
-    result.hot = await hot(store, contender, url)
+async function measureWaiting(store: StoreBench, url: string, results: Results): Promise<void> {
+  progress(`${store.name}: drains`)
+  const draining = store.contenders.filter((contender) => may(contender, 'drain'))
+  for (const [name, drain] of await drains(store, draining, url)) results[name]!.drain = drain
+  for (const contender of store.contenders) {
+    if (!may(contender, 'hot')) continue
+    progress(`${store.name}: ${contender.name}: hot key`)
+    results[contender.name]!.hot = await hot(store, contender, url)
   }
 }
 

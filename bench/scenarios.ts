@@ -1,7 +1,16 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import type { Contender, Drain, Hot, Locker, Pairs, StoreBench } from './contender.js'
+import {
+  asLocker,
+  type Contender,
+  type Drain,
+  type Hot,
+  type Locker,
+  type Pairs,
+  type Runner,
+  type StoreBench,
+} from './contender.js'
 
 export const PROCESSES = 2
 export const DRAIN_WAITERS = 50
@@ -19,12 +28,15 @@ const WARM_UP_LAPS = 4
  * Pairs a second with this many in flight, each on a name of its own. The contenders take turns in short laps, so that
  * a machine that is busy for a while is busy for all of them; each one's middle lap counts.
  */
-export async function pairs(lockers: ReadonlyMap<string, Locker>, inFlight: number): Promise<Map<string, Pairs>> {
+export async function pairs(
+  lockers: ReadonlyMap<string, Locker | Runner>,
+  inFlight: number,
+): Promise<Map<string, Pairs>> {
   const laps = new Map<string, Pairs[]>()
   // Steady state is what is measured: the first laps are for the compiler.
   for (let round = -WARM_UP_LAPS; round < LAPS; round += 1) {
     for (const [name, locker] of lockers) {
-      const done = await lap(locker, inFlight)
+      const done = 'pairs' in locker ? await locker.pairs(inFlight, LAP_MS) : await lap(locker, inFlight)
       if (round >= 0) laps.set(name, [...(laps.get(name) ?? []), done])
     }
   }
@@ -79,18 +91,29 @@ export function sharedNow(): number {
   return Number(process.hrtime.bigint()) / 1e6
 }
 
-/** A drain that is over soon is repeated, and the middle one counts: one hiccup of the machine is not the store's. */
-export async function drain(store: StoreBench, contender: Contender, url: string): Promise<Drain> {
-  const first = await drainOnce(store, contender, url)
-  if (first.ms > SHORT_DRAIN_MS) return first
-  const drains = [first]
-  while (drains.length < DRAINS) drains.push(await drainOnce(store, contender, url))
-  return drains.sort((a, b) => a.ms / a.idealMs - b.ms / b.idealMs)[DRAINS >> 1]!
+/**
+ * The contenders drain in turns, like laps. A drain that is over soon is repeated, and the middle one counts: one
+ * hiccup of the machine is not the store's.
+ */
+export async function drains(
+  store: StoreBench,
+  contenders: readonly Contender[],
+  url: string,
+): Promise<Map<string, Drain>> {
+  const all = new Map<Contender, Drain[]>(contenders.map((contender) => [contender, []]))
+  for (let round = 0; round < DRAINS; round += 1) {
+    for (const [contender, done] of all) {
+      if ((done[0]?.ms ?? 0) > SHORT_DRAIN_MS) continue
+      done.push(await (contender.drain === undefined ? drainOnce(store, contender, url) : contender.drain(url)))
+    }
+  }
+  const middleOf = (done: Drain[]): Drain => done.sort((a, b) => a.ms / a.idealMs - b.ms / b.idealMs)[done.length >> 1]!
+  return new Map([...all].map(([{ name }, done]) => [name, middleOf(done)]))
 }
 
 /** All waiters stand behind one holder; how long until the last of them has held for 1 ms. */
 async function drainOnce(store: StoreBench, contender: Contender, url: string): Promise<Drain> {
-  const locker = await contender.open(url)
+  const locker = asLocker(await contender.open(url))
   const release = await locker.acquire('bench:drain')
   const workers = await startWorkers({ store: store.name, contender: contender.name, url, scenario: 'drain' })
   // Everyone has asked; give those who ask over a network, or poll, a moment to stand in line.
@@ -105,6 +128,7 @@ async function drainOnce(store: StoreBench, contender: Contender, url: string): 
 
 /** One key, many waiters, a fixed time: how often each was served. */
 export async function hot(store: StoreBench, contender: Contender, url: string): Promise<Hot> {
+  if (contender.hot !== undefined) return await contender.hot(url)
   const workers = await startWorkers({ store: store.name, contender: contender.name, url, scenario: 'hot' })
   const reports = await finish(workers, HOT_MS + DRAIN_LIMIT_MS)
   const counts = reports.flatMap((one) => one.counts)

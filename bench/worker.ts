@@ -1,12 +1,13 @@
 // A process of many waiters: for the drain and for the hot key.
 import { once } from 'node:events'
+import { asLocker } from './contender.js'
 import { DRAIN_WAITERS, HOT_MS, HOT_WAITERS, type Job, type Report, sharedNow } from './scenarios.js'
 import { loadStore } from './stores.js'
 
 const job = JSON.parse(process.argv[2]!) as Job
 const store = await loadStore(job.store)
 const contender = store.contenders.find((one) => one.name === job.contender)!
-const locker = await contender.open(job.url)
+const locker = asLocker(await contender.open(job.url))
 let served = 0
 let holdMs = 0
 let endedAt = 0

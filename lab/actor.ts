@@ -1,7 +1,7 @@
 import type { Proxy } from '../test/servers/index.js'
-import { type ContenderProcess, within } from './contender/process.js'
-import type { Answer, Command } from './contender/protocol.js'
-import { monotonicMs } from './register/register.js'
+import type { ContenderProcess } from './contender/process.js'
+import type { Answer, Command, Opening } from './contender/protocol.js'
+import { livedMs, within } from './pace.js'
 import type { Note, Stage } from './stage.js'
 
 /** A contender's way to the store: one proxy a server, and the URLs that lead through them. */
@@ -19,7 +19,11 @@ export interface Asked {
 
 /** How much longer than it was told to wait a call may take before nobody listens any more. */
 const OVERTIME_MS = 3_000
-const OPENS_WITHIN_MS = 15_000
+const OPENS_WITHIN_MS = 20_000
+const WORKS_WITHIN_MS = 10_000
+/** After an error. */
+const ASKS_AGAIN_MS = 50
+const RELEASES = 4
 
 let nextHold = 1
 
@@ -30,14 +34,16 @@ export class Actor {
   readonly ways: Ways
   readonly #stage: Stage
   readonly #ttlMs: number
+  readonly #seed: number
   readonly #holds = new Map<number, Note>()
 
-  constructor(stage: Stage, owner: string, process: ContenderProcess, ways: Ways, ttlMs: number) {
+  constructor(stage: Stage, owner: string, process: ContenderProcess, ways: Ways, ttlMs: number, seed: number) {
     this.#stage = stage
     this.owner = owner
     this.process = process
     this.ways = ways
     this.#ttlMs = ttlMs
+    this.#seed = seed
     process.listen((event) => {
       const note = event.event === 'doubts' ? this.#holds.get(event.hold) : undefined
       if (note !== undefined && event.event === 'doubts') note.believedUntil ??= stage.at(event.at)
@@ -45,13 +51,25 @@ export class Actor {
   }
 
   async open(): Promise<void> {
-    const { recipe } = this.#stage
-    const opening = { recipe: recipe.name, owner: this.owner, urls: this.ways.urls, ttlMs: this.#ttlMs }
-    const answer = await within(OPENS_WITHIN_MS, this.process.ask({ do: 'open', opening }))
-    if (answer?.answer !== 'yes') {
-      throw new Error(
-        `${recipe.name} could not be opened for ${this.owner}: ${answer?.error ?? 'no answer'} ${this.process.errors}`,
-      )
+    const { recipe, space } = this.#stage
+    const opening: Opening = {
+      recipe: recipe.name,
+      owner: this.owner,
+      urls: this.ways.urls,
+      ttlMs: this.#ttlMs,
+      space,
+      seed: this.#seed,
+    }
+    const until = livedMs() + OPENS_WITHIN_MS
+    for (;;) {
+      const answer = await within(OPENS_WITHIN_MS, this.process.ask({ do: 'open', opening }))
+      if (answer?.answer === 'yes') return
+      if (answer === undefined || livedMs() >= until) {
+        const why = `${answer?.error ?? 'no answer'} ${this.process.errors}`
+        throw new Error(`${recipe.name} could not be opened for ${this.owner}: ${why}`)
+      }
+      // A busy store may not take a connection in time. What a situation is about comes after.
+      await this.#stage.sleep(ASKS_AGAIN_MS)
     }
   }
 
@@ -62,7 +80,8 @@ export class Actor {
   async warmUp(): Promise<void> {
     const hold = nextHold++
     const { owner } = this
-    const command: Command = { do: 'acquire', owner, lock: this.#stage.lock(), hold, waitMs: this.#stage.patienceMs }
+    const lock = this.#stage.unseenLock()
+    const command: Command = { do: 'acquire', owner, lock, hold, waitMs: this.#stage.patienceMs }
     const answer = await within(OPENS_WITHIN_MS, this.process.ask(command))
     if (answer?.answer === 'yes') await within(OPENS_WITHIN_MS, this.process.ask({ do: 'release', owner, hold }))
   }
@@ -89,25 +108,31 @@ export class Actor {
 
   /**
    * Must be served: nobody else is there who would be in the way for longer than a lock's own ttl.
-   * Errors are no answer, so it asks again. Says 'hangs' for the whole cell when it is not served.
+   * An error is no answer, and whoever gave up in time asks again. Says 'hangs' for the whole cell when it is not served.
    */
   async mustBeServed(
     lock: string,
     although: string,
     patienceMs: number = this.#stage.patienceMs,
   ): Promise<HoldHandle | undefined> {
-    const until = monotonicMs() + patienceMs
-    let last: Asked
-    do {
-      last = await this.acquire(lock, Math.max(1, until - monotonicMs()))
-      if (last.hold !== undefined) return last.hold
-      if (last.answer === 'unknown') await this.#stage.sleep(50)
-    } while (last.answer === 'unknown' && monotonicMs() < until)
+    const last = await this.askFor(lock, patienceMs)
+    if (last.hold !== undefined) return last.hold
     const why = last.error === undefined ? '' : ` (${last.error})`
     this.#stage.hang(
       `${this.owner} was not served within ${(patienceMs / 1000).toFixed(1)} s, although ${although}${why}`,
     )
     return undefined
+  }
+
+  /** Asks for so long (lived), again after an error and after a no, until it is served. */
+  async askFor(lock: string, forMs: number): Promise<Asked> {
+    const until = livedMs() + forMs
+    for (;;) {
+      const last = await this.acquire(lock, Math.max(1, until - livedMs()))
+      const isOver = last.answer === 'late' || last.answer === 'died' || livedMs() + ASKS_AGAIN_MS >= until
+      if (last.hold !== undefined || isOver) return last
+      if (last.answer === 'unknown') await this.#stage.sleep(ASKS_AGAIN_MS)
+    }
   }
 
   /** Waits and works, and lets go: one of many. */
@@ -125,9 +150,18 @@ export class Actor {
     return answer
   }
 
-  async release(hold: number, lock: string): Promise<Asked['answer']> {
+  /** An error is no answer: it lets go again, as a program would that wants to be sure. */
+  async release(hold: number, lock: string, begun?: () => void): Promise<Asked['answer']> {
     const note = this.#note('release', lock, false)
-    const answer = await within(OVERTIME_MS, this.#answered({ do: 'release', owner: this.owner, hold }, note))
+    const command: Command = { do: 'release', owner: this.owner, hold }
+    let answer = await within(OVERTIME_MS, this.#answered(command, note, begun))
+    for (let again = 1; again < RELEASES && answer?.answer === 'unknown'; again += 1) {
+      await this.#stage.sleep(ASKS_AGAIN_MS)
+      answer = await within(OVERTIME_MS, this.process.ask(command))
+      if (answer === undefined) break
+      note.to = this.#stage.at(answer.to)
+      note.answer = answer.answer
+    }
     return answer?.answer ?? (this.process.alive ? 'late' : 'died')
   }
 
@@ -180,13 +214,14 @@ export class Actor {
     return note
   }
 
-  async #answered(command: Command, note: Note): Promise<Answer | undefined> {
-    const answer = await this.process.ask(command)
+  async #answered(command: Command, note: Note, begun?: () => void): Promise<Answer | undefined> {
+    const answer = await this.process.ask(command, begun)
     if (answer === undefined) return undefined
     note.from = this.#stage.at(answer.from)
     note.to = this.#stage.at(answer.to)
     note.answer = answer.answer
     if (answer.fence !== undefined) note.fence = BigInt(answer.fence)
+    if (answer.inLineAt !== undefined) note.inLineAt = this.#stage.at(answer.inLineAt)
     return answer
   }
 }
@@ -207,21 +242,34 @@ export class HoldHandle {
     return await this.#actor.release(this.#hold, this.#lock)
   }
 
-  /** Visits the register for so long (at least once), for as long as it believes. */
-  async work(forMs = 0): Promise<void> {
-    await this.#ask(forMs, false)
+  /** Lets go, and tells the moment from which it no longer claims to hold, though the release may be long under way. */
+  releaseSlowly(): { begun: Promise<void>; done: Promise<Asked['answer']> } {
+    let done!: Promise<Asked['answer']>
+    const begun = new Promise<void>((resolve) => {
+      done = this.#actor.release(this.#hold, this.#lock, resolve)
+    })
+    return { begun, done }
   }
 
-  /** Looks, reads the register, and stops just before it writes: resolves there. `done` resolves when it has written. */
-  async workAndStop(): Promise<{ done: Promise<void> }> {
+  /** Visits the register for so long (at least once), for as long as it believes. False: it no longer does. */
+  async work(forMs = 0): Promise<boolean> {
+    return await this.#ask(forMs, false)
+  }
+
+  /**
+   * Looks, reads the register, and stops just before it writes: resolves there. `done` resolves when it has written.
+   * Undefined: it no longer believed when it looked.
+   */
+  async workAndStop(): Promise<{ done: Promise<boolean> } | undefined> {
     const stops = this.#actor.process.stops()
     const done = this.#ask(0, true)
-    await Promise.race([stops, done])
-    return { done }
+    const where = await Promise.race([stops, done.then(() => undefined)])
+    return where === undefined ? undefined : { done }
   }
 
-  async #ask(forMs: number, stopAfterLook: boolean): Promise<void> {
+  async #ask(forMs: number, stopAfterLook: boolean): Promise<boolean> {
     const { owner, process } = this.#actor
-    await within(forMs + 10_000, process.ask({ do: 'work', owner, hold: this.#hold, forMs, stopAfterLook }))
+    const command: Command = { do: 'work', owner, hold: this.#hold, forMs, stopAfterLook }
+    return (await within(forMs + WORKS_WITHIN_MS, process.ask(command)))?.answer === 'yes'
   }
 }

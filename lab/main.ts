@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { allRecipes, allSituations } from './catalogue.js'
-import { isExpected } from './expectations.js'
+import { expectation, isExpected } from './expectations.js'
 import type { Recipe } from './recipe.js'
 import { page } from './report/page.js'
 import { summary } from './report/summary.js'
@@ -22,8 +22,10 @@ export async function lab(args: readonly string[]): Promise<number> {
     for (const { name, title } of [...recipes, ...situations]) process.stdout.write(`${name.padEnd(36)} ${title}\n`)
     return 0
   }
+  // A recipe of which nobody has said what to expect: better told now than in some minutes.
+  for (const recipe of recipes) for (const { name } of situations) expectation(recipe, name)
   const seed = wholeNumber('seed', values.seed ?? '1')
-  const jobs = Math.max(1, wholeNumber('jobs', values.jobs ?? '2'))
+  const jobs = Math.max(1, wholeNumber('jobs', values.jobs ?? '4'))
   const out = values.out ?? 'lab-out'
   const terminal = new Terminal(recipes.length, situations.length, seed)
   terminal.line(`${recipes.length} recipes × ${situations.length} situations, seed ${seed}`)

@@ -29,8 +29,18 @@ export interface Env {
   readonly ttlMs: number
   /** The contender's name: for recipes that store an owner. */
   readonly owner: string
+  /**
+   * A name that only the contenders of one cell share. What a recipe makes for all its locks (a table, a root node) is
+   * called after it, so that cells played side by side on one server know nothing of each other.
+   */
+  readonly space: string
   /** The client's wall clock, which may be an hour off: what a recipe uses where the post says Date.now(). */
   readonly now: () => number
+  /**
+   * Told by a recipe that promises first come, first served, when the store has put this owner in line: whoever asks for
+   * that lock from now on must be served later. Told again with false when it has lost its place.
+   */
+  readonly inLine: (lock: string, stands: boolean) => void
   /** Stands between two steps of a recipe: where a crash may strike. */
   readonly step: (label: string) => Promise<void>
 }

@@ -9,6 +9,8 @@ export interface Situation {
   readonly title: string
   /** One or two sentences: what is done, and what a good lock would do. */
   readonly story: string
+  /** It does something to the servers that others on them would notice. */
+  readonly breaksServers?: boolean
   /** Plays it. What is seen gathers in the stage. */
   run(stage: Stage): Promise<void>
 }

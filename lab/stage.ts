@@ -2,11 +2,12 @@ import { type Proxy, startProxy } from '../test/servers/index.js'
 import { Actor } from './actor.js'
 import type { Operation } from './checker/history.js'
 import type { Troupe } from './contender/process.js'
-import { generator } from './random.js'
+import { livedMs } from './pace.js'
+import { generator, seedFor } from './random.js'
 import type { Recipe } from './recipe.js'
 import type { RegisterClient } from './register/client.js'
 import { monotonicMs, type RegisterAnswer } from './register/register.js'
-import { LONG_TTL_MS, type Rig } from './rig.js'
+import type { Rig } from './rig.js'
 import { type Evidence, type Mark, NotOffered, type Stretch } from './situation.js'
 
 /** How a contender differs from the usual one. */
@@ -28,7 +29,7 @@ export interface StageParts {
   readonly troupe: Troupe
   readonly register: RegisterClient
   readonly seed: number
-  /** Makes lock names differ from cell to cell. */
+  /** Makes lock names differ from cell to cell; letters, digits and dashes, so that no store has to write it otherwise. */
   readonly scene: string
 }
 
@@ -50,6 +51,9 @@ export class Stage {
   #hangs: string | undefined
   #notOffered: string | undefined
   #locks = 0
+  #unseenLocks = 0
+  /** How many were sent for so far. */
+  #cast = 0
 
   constructor(parts: StageParts) {
     this.#parts = parts
@@ -60,11 +64,11 @@ export class Stage {
   }
 
   /**
-   * How long a live contender may have to wait for a lock that nobody holds any more: several ttls, and room for a
-   * slow machine. Where holds have no ttl they end at once or never.
+   * How long (lived) a live contender may have to wait for a lock that nobody holds any more: three ttls, and room for
+   * slow servers.
    */
   get patienceMs(): number {
-    return (this.recipe.offers.ttl ? 4 : 2) * this.ttlMs + 2_000
+    return 3 * this.ttlMs + 2_000
   }
 
   /** How long a holder works where nothing presses: long enough to be seen in the picture, far shorter than a ttl. */
@@ -73,7 +77,7 @@ export class Stage {
   }
 
   get longTtlMs(): number {
-    return LONG_TTL_MS
+    return this.rig.longTtlMs
   }
 
   /** Milliseconds since the cell began. */
@@ -85,10 +89,26 @@ export class Stage {
     return monotonic - this.#startedAt
   }
 
+  /** Time as it was lived: see `pace.ts`. What bounds a wait counts in it. */
+  lived(): number {
+    return livedMs()
+  }
+
   /** A lock that no other cell knows. */
   lock(): string {
     this.#locks += 1
-    return `${this.#parts.scene}:${this.#locks}`
+    return `${this.#parts.scene}-${this.#locks}`
+  }
+
+  /** One that no picture shows. */
+  unseenLock(): string {
+    this.#unseenLocks += 1
+    return `${this.#parts.scene}-unseen-${this.#unseenLocks}`
+  }
+
+  /** What a recipe calls after it is this cell's alone. */
+  get space(): string {
+    return this.#parts.scene.replaceAll('-', '_')
   }
 
   /** A contender in a process of its own, with a way to the store of its own. */
@@ -102,11 +122,16 @@ export class Stage {
     owners: readonly string[],
     { skewMs = 0, to = this.rig.servers, ttlMs = this.ttlMs }: ContenderOptions = {},
   ): Promise<Actor[]> {
+    const first = this.#cast
+    this.#cast += owners.length
     const proxies = await Promise.all(to.map(({ port }) => startProxy({ port })))
     this.#proxies.push(...proxies)
     const process = await this.#parts.troupe.take(skewMs)
     const ways = { proxies, urls: this.rig.urls(proxies.map(({ port }) => port)) }
-    const actors = owners.map((owner) => new Actor(this, owner, process, ways, ttlMs))
+    const actors = owners.map((owner, index) => {
+      const seed = seedFor(this.#parts.seed, owner, String(first + index))
+      return new Actor(this, owner, process, ways, ttlMs, seed)
+    })
     this.#actors.push(...actors)
     await Promise.all(actors.map((actor) => actor.open()))
     return actors
@@ -190,17 +215,18 @@ export class Stage {
 }
 
 function sinceZero(note: Operation, zero: number): Operation {
-  const { to, believedUntil } = note
+  const { to, inLineAt, believedUntil } = note
   return {
     ...note,
     lock: shortName(note.lock),
     from: note.from - zero,
     ...(to === undefined ? {} : { to: to - zero }),
+    ...(inLineAt === undefined ? {} : { inLineAt: inLineAt - zero }),
     ...(believedUntil === undefined ? {} : { believedUntil: believedUntil - zero }),
   }
 }
 
-/** 'lab:…:2' is 'lock 2' to readers. */
+/** 'lab-…-2' is 'lock 2' to readers. */
 function shortName(lock: string): string {
-  return `lock ${lock.slice(lock.lastIndexOf(':') + 1)}`
+  return `lock ${lock.slice(lock.lastIndexOf('-') + 1)}`
 }

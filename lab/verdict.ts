@@ -28,7 +28,8 @@ export function judge(recipe: Recipe, evidence: Evidence): Verdict {
   const violation = check(evidence.history)
   const { lostUpdates, stale } = evidence.tally
   const facts = evidence.facts.length === 0 ? '' : ` (${evidence.facts.join(', ')})`
-  if (violation?.kind === 'fence went back') return unsafe(evidence, violation, violation.what)
+  if (violation?.kind === 'fence went back' || violation?.kind === 'passed in line')
+    return unsafe(evidence, violation, violation.what)
   if (violation?.kind === 'two holders' && recipe.fenced !== true) {
     return unsafe(evidence, violation, `${twoHolders(violation)}${harm(lostUpdates)}${facts}`)
   }

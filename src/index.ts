@@ -28,7 +28,8 @@ export {
   UnsupportedError,
 } from './core/errors.js'
 export type { EventName, LockEvent } from './core/events.js'
-export type { GroupLease, LockGroup } from './core/group.js'
+export type { LockGroup } from './core/group.js'
+export type { GroupLease } from './core/group-lease.js'
 export { Holdfast, type HoldfastOptions, type ReadWriteLock } from './core/holdfast.js'
 export type { Lease, LeaseState } from './core/lease.js'
 export type { Kind, LineKey } from './core/line.js'

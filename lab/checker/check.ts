@@ -1,16 +1,17 @@
 import { type History, type Hold, holdsOf, type Operation } from './history.js'
+import { type Span, Spans } from './spans.js'
 
 /** What a history shows to be wrong, with the operations that show it. */
 export interface Violation {
-  readonly kind: 'two holders' | 'fence went back' | 'refused for no reason'
+  readonly kind: 'two holders' | 'fence went back' | 'passed in line' | 'refused for no reason'
   readonly what: string
   readonly shownBy: readonly Operation[]
 }
 
 /**
  * Decides a history against the sequential model of a lock: at no moment more weight than capacity,
- * re-entry by the same owner counted once, tokens growing in real-time order, refusals explained by
- * somebody else's hold.
+ * re-entry by the same owner counted once, tokens growing in real-time order, nobody served before one who
+ * stood in line when it asked (where a line is promised), refusals explained by somebody else's hold.
  *
  * A search over orders is not needed. An acquire takes effect somewhere between its call and its answer,
  * a release likewise, so a hold surely covers [acquire answered, release called]. If those spans fit the
@@ -18,20 +19,20 @@ export interface Violation {
  * legal order; if they do not, there is none. So one sweep over the spans is exact, and fast.
  */
 export function check(history: History): Violation | undefined {
-  const byLock = groupByLock(holdsOf(history))
+  const byLock = grouped(holdsOf(history), ({ acquire }) => acquire.lock)
   for (const holds of byLock.values()) {
-    const violation = tooManyHolders(holds) ?? fenceWentBack(holds)
+    const violation = tooManyHolders(holds) ?? fenceWentBack(holds) ?? passedInLine(holds)
     if (violation !== undefined) return violation
   }
   return unexplainedRefusal(history, byLock)
 }
 
-function groupByLock(holds: readonly Hold[]): Map<string, Hold[]> {
-  const byLock = new Map<string, Hold[]>()
-  for (const hold of holds) {
-    const known = byLock.get(hold.acquire.lock)
-    if (known === undefined) byLock.set(hold.acquire.lock, [hold])
-    else known.push(hold)
+function grouped<T>(items: readonly T[], lockOf: (item: T) => string): Map<string, T[]> {
+  const byLock = new Map<string, T[]>()
+  for (const item of items) {
+    const known = byLock.get(lockOf(item))
+    if (known === undefined) byLock.set(lockOf(item), [item])
+    else known.push(item)
   }
   return byLock
 }
@@ -101,7 +102,11 @@ function fenceWentBack(holds: readonly Hold[]): Violation | undefined {
 }
 
 function isFenced(one: Operation): boolean {
-  return one.answer === 'yes' && one.fence !== undefined && one.weight === one.capacity
+  return one.fence !== undefined && isExclusive(one)
+}
+
+function isExclusive({ answer, weight, capacity }: Operation): boolean {
+  return answer === 'yes' && weight === capacity
 }
 
 // Re-entry gives the same token to the same owner again.
@@ -109,24 +114,34 @@ function sameHold(a: Operation, b: Operation): boolean {
   return a.owner === b.owner && a.fence === b.fence
 }
 
-/** A refusal is right when, at some moment of the call, others may have held enough to be in the way. */
+/**
+ * Nobody is served before one who stood in line already when it asked. An exclusive hold is answered before it is let
+ * go, and let go before the next is given; so who was answered earlier was served earlier.
+ */
+function passedInLine(holds: readonly Hold[]): Violation | undefined {
+  const exclusive = holds.map(({ acquire }) => acquire).filter(isExclusive)
+  let latest: Operation | undefined
+  for (const one of exclusive.toSorted((a, b) => a.to! - b.to!)) {
+    if (latest !== undefined && one.inLineAt !== undefined && latest.from > one.inLineAt) {
+      const what = `${latest.owner} asked at ${ms(latest.from)} and was served before ${one.owner}, which stood in line since ${ms(one.inLineAt)}`
+      return { kind: 'passed in line', what, shownBy: [latest, one] }
+    }
+    if (latest === undefined || one.from > latest.from) latest = one
+  }
+  return undefined
+}
+
+/**
+ * A refusal is right when, at some moment of the call, somebody may have held the lock. Others that were trying at the
+ * same time are reason enough, too: they may have been before it in line.
+ */
 function unexplainedRefusal(history: History, byLock: ReadonlyMap<string, readonly Hold[]>): Violation | undefined {
-  for (const one of history) {
-    if (one.call !== 'acquire' || one.answer !== 'no') continue
-    const others = (byLock.get(one.lock) ?? []).filter(({ acquire, maybe }) => {
-      return acquire !== one && maybe[0] < (one.to ?? Number.POSITIVE_INFINITY) && maybe[1] > one.from
-    })
-    // Others that were trying at the same time are reason enough, too: they may have been before it in line.
-    const rivals = history.some((other) => {
-      return (
-        other !== one &&
-        other.call === 'acquire' &&
-        other.lock === one.lock &&
-        overlap(other, one) &&
-        other.owner !== one.owner
-      )
-    })
-    if (others.length > 0 || rivals) continue
+  const refusals = history.filter(({ call, answer }) => call === 'acquire' && answer === 'no')
+  for (const [lock, refused] of grouped(refusals, ({ lock }) => lock)) {
+    const holds = new Spans((byLock.get(lock) ?? []).map(({ acquire: { owner }, maybe }) => span(owner, ...maybe)))
+    const tries = new Spans(refused.map(spanOf))
+    const one = refused.find((each) => !holds.overlap(spanOf(each)) && !tries.overlapOfOthers(spanOf(each)))
+    if (one === undefined) continue
     return {
       kind: 'refused for no reason',
       what: `${one.owner} was refused '${one.lock}' while nobody could have held it`,
@@ -136,8 +151,12 @@ function unexplainedRefusal(history: History, byLock: ReadonlyMap<string, readon
   return undefined
 }
 
-function overlap(a: Operation, b: Operation): boolean {
-  return a.from < (b.to ?? Number.POSITIVE_INFINITY) && b.from < (a.to ?? Number.POSITIVE_INFINITY)
+function spanOf({ owner, from, to }: Operation): Span {
+  return span(owner, from, to ?? Number.POSITIVE_INFINITY)
+}
+
+function span(owner: string, from: number, to: number): Span {
+  return { owner, from, to }
 }
 
 function ms(time: number): string {

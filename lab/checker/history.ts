@@ -14,6 +14,8 @@ export interface Operation {
   readonly answer: 'yes' | 'no' | 'unknown'
   /** The token that came with a yes, where the recipe has one. */
   readonly fence?: bigint
+  /** From here on it stood in line, where that is promised to count. */
+  readonly inLineAt?: number
   /** From here on the holder itself no longer believed in the hold, though it never released it. */
   readonly believedUntil?: number
   /** Waiting is allowed: a no is then a time-out, which any contention before it explains. */

@@ -1,5 +1,6 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { connect, type Holdfast, type Lease, LockTimeoutError } from 'holdfast'
-import type { Held, Recipe, StoreName } from '../recipe.js'
+import type { Env, Held, Recipe, StoreName } from '../recipe.js'
 
 /** Holdfast on a store, through nothing but its public API. */
 export function holdfastOn(
@@ -15,10 +16,11 @@ export function holdfastOn(
     story,
     fenced: store !== 'memcached',
     offers: { ttl: true, blocking: true, reentrant: true },
-    async open({ urls, ttlMs, owner }) {
+    async open({ urls, ttlMs, owner, inLine }) {
       const { locks, leave } = await clientOf(urlOf(urls, ttlMs))
       const fenced = locks.guarantees.fence !== 'none'
       const leases = new Map<string, Lease>()
+      const stopWatching = locks.guarantees.order === 'fifo' ? watchLine(owner, inLine) : () => {}
 
       function held(lease: Lease): Held {
         if (!isHeld(leases.get(lease.name))) leases.set(lease.name, lease)
@@ -50,10 +52,40 @@ export function holdfastOn(
             throw error
           }
         },
-        close: leave,
+        async close() {
+          stopWatching()
+          await leave()
+        },
       }
     },
   }
+}
+
+/** Tells when this owner stands in line, and that it no longer did so where it was served with another ticket than that. */
+function watchLine(mine: string, inLine: Env['inLine']): () => void {
+  const tickets = new Map<string, string>()
+  const waits = (event: unknown): void => {
+    const { owner, name, id } = event as LineEvent
+    if (owner !== mine) return
+    tickets.set(name, id)
+    inLine(name, true)
+  }
+  const acquires = (event: unknown): void => {
+    const { owner, name, id } = event as LineEvent
+    if (owner === mine && tickets.get(name) !== id) inLine(name, false)
+  }
+  subscribe('holdfast:wait', waits)
+  subscribe('holdfast:acquire', acquires)
+  return () => {
+    unsubscribe('holdfast:wait', waits)
+    unsubscribe('holdfast:acquire', acquires)
+  }
+}
+
+interface LineEvent {
+  readonly owner: string
+  readonly name: string
+  readonly id: string
 }
 
 /** As a program sees it that stops when the lease's signal aborts: a hold that is in doubt goes on until its deadline. */
@@ -79,5 +111,11 @@ async function clientOf(url: string): Promise<{ locks: Holdfast; leave: () => Pr
     clients.delete(url)
     await (await shared.client).close()
   }
-  return { locks: await shared.client, leave }
+  try {
+    return { locks: await shared.client, leave }
+  } catch (error) {
+    // Whoever asks again gets a new one.
+    clients.delete(url)
+    throw error
+  }
 }

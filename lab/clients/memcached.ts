@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net'
 
-const TIMEOUT_MS = 1_000
+const TIMEOUT_MS = 2_500
 
 interface Waiting {
   readonly resolve: (line: string) => void

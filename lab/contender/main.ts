@@ -1,3 +1,4 @@
+import { generator } from '../random.js'
 import type { Held, Locker, Recipe } from '../recipe.js'
 import { RegisterClient } from '../register/client.js'
 import { monotonicMs } from '../register/register.js'
@@ -9,6 +10,8 @@ import type { Answer, Command, Event, Opening, Request } from './protocol.js'
 interface Contender {
   readonly locker: Locker
   armed: 'die' | 'stop' | 'pass'
+  /** By lock: since when it stands in line there. */
+  readonly inLine: Map<string, number>
 }
 
 interface Holding {
@@ -18,7 +21,7 @@ interface Holding {
   watch: NodeJS.Timeout
 }
 
-type Outcome = Pick<Answer, 'answer' | 'fence' | 'release' | 'visits'> & { readonly to?: number }
+type Outcome = Pick<Answer, 'answer' | 'fence' | 'inLineAt' | 'release' | 'visits'> & { readonly to?: number }
 
 const LOOK_EVERY_MS = 5
 const ASK_AGAIN_MS = 25
@@ -64,17 +67,21 @@ async function carryOut(command: Command): Promise<Outcome> {
   return await close()
 }
 
-async function open({ recipe, owner, urls, ttlMs }: Opening): Promise<void> {
+async function open({ recipe, owner, urls, ttlMs, space, seed }: Opening): Promise<void> {
+  Math.random = generator(seed)
   const file = new URL(`../recipes/${recipe}.js`, import.meta.url).href
   const found = ((await import(file)) as { default: Recipe }).default
+  const inLine = new Map<string, number>()
   const locker = await found.open({
     urls,
     ttlMs,
     owner,
+    space,
     now: () => Date.now(),
+    inLine: (lock, stands) => (stands ? inLine.set(lock, monotonicMs()) : inLine.delete(lock)),
     step: async (label) => await step(owner, label),
   })
-  contenders.set(owner, { locker, armed: 'pass' })
+  contenders.set(owner, { locker, armed: 'pass', inLine })
 }
 
 async function step(owner: string, label: string): Promise<void> {
@@ -101,11 +108,17 @@ function contender(owner: string): Contender {
 }
 
 async function acquire(command: Extract<Command, { do: 'acquire' | 'turn' }>): Promise<Outcome> {
-  const { locker } = contender(command.owner)
+  const { locker, inLine } = contender(command.owner)
+  inLine.delete(command.lock)
   const held = await ask(locker, command.lock, command.waitMs)
   if (held === undefined) return { answer: 'no' }
   watch(command.hold, command.lock, held)
-  return { answer: 'yes', ...(held.fence === undefined ? {} : { fence: held.fence.toString() }) }
+  const inLineAt = inLine.get(command.lock)
+  return {
+    answer: 'yes',
+    ...(held.fence === undefined ? {} : { fence: held.fence.toString() }),
+    ...(inLineAt === undefined ? {} : { inLineAt }),
+  }
 }
 
 async function ask(locker: Locker, lock: string, waitMs: number): Promise<Held | undefined> {
@@ -192,6 +205,7 @@ async function sleep(ms: number): Promise<void> {
 
 process.on('message', (request: Request) => {
   const from = monotonicMs()
+  if (request.command.do === 'release') say({ event: 'begun', id: request.id })
   carryOut(request.command).then(
     (outcome) => say({ id: request.id, from, to: monotonicMs(), ...outcome }),
     (error: unknown) => {

@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { forgetPid, guardPid } from '../../test/servers/watchdog.js'
+import { within } from '../pace.js'
 import type { Answer, Command, Event } from './protocol.js'
 
 const MAIN = fileURLToPath(new URL('./main.js', import.meta.url))
@@ -39,10 +40,11 @@ export class ContenderProcess {
     return this.#errors
   }
 
-  /** Undefined when it died before it answered. */
-  ask(command: Command): Promise<Answer | undefined> {
+  /** Undefined when it died before it answered. `begun` is called when it has taken the command up. */
+  ask(command: Command, begun?: () => void): Promise<Answer | undefined> {
     if (!this.alive) return Promise.resolve(undefined)
     const id = this.#next++
+    if (begun !== undefined) this.listen((event) => event.event === 'begun' && event.id === id && begun())
     return new Promise((resolve) => {
       this.#waiting.set(id, resolve)
       // It may die at this very moment; its 'exit' then answers.
@@ -118,14 +120,3 @@ export class Troupe {
 }
 
 const CLOSES_WITHIN_MS = 1_500
-
-/** What `promise` gives, or undefined when that takes longer. */
-export async function within<T>(ms: number, promise: Promise<T>): Promise<T | undefined> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<undefined>((resolve) => (timer = setTimeout(() => resolve(undefined), ms)))
-  try {
-    return await Promise.race([promise, late])
-  } finally {
-    clearTimeout(timer)
-  }
-}

@@ -4,6 +4,9 @@ export interface Opening {
   readonly owner: string
   readonly urls: readonly string[]
   readonly ttlMs: number
+  readonly space: string
+  /** What the recipe and its libraries take from Math.random follows from it. */
+  readonly seed: number
 }
 
 export type Command =
@@ -52,6 +55,8 @@ export interface Answer {
   readonly answer: 'yes' | 'no' | 'unknown'
   readonly fence?: string
   readonly error?: string
+  /** Of an acquire: since when it had stood in line. */
+  readonly inLineAt?: number
   /** Of a turn: its release. */
   readonly release?: { readonly from: number; readonly to: number; readonly answer: 'yes' | 'no' | 'unknown' }
   /** Of work: how many visits were stored or clobbered, how many refused. */
@@ -62,5 +67,7 @@ export interface Answer {
 export type Event =
   /** It looked, and no longer believes; `at` is its last look that said yes. */
   | { readonly event: 'doubts'; readonly hold: number; readonly at: number }
+  /** It has taken a release up: from here on it no longer claims to hold. */
+  | { readonly event: 'begun'; readonly id: number }
   /** It stands where it was told to stop: at a step of the recipe, or between a look and a write. */
   | { readonly event: 'stopped'; readonly where: string }

@@ -2,7 +2,7 @@ import type { Pool } from 'mysql2/promise'
 import { deleted, inserted, openTable } from '../clients/mysql.js'
 import type { Recipe } from '../recipe.js'
 
-const TABLE = `CREATE TABLE IF NOT EXISTS cleaned_lock (
+const tableOf = (name: string): string => `CREATE TABLE IF NOT EXISTS ${name} (
   id BIGINT PRIMARY KEY AUTO_INCREMENT,
   method_name VARCHAR(255) NOT NULL,
   created_at DATETIME(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3),
@@ -16,15 +16,16 @@ const recipe: Recipe = {
   story:
     'The other answer to “and if the holder dies?”: a scheduled job deletes the rows that have stood for too long.',
   offers: { ttl: true, blocking: false, reentrant: false },
-  async open({ urls, ttlMs }) {
-    const pool = await openTable(urls[0]!, TABLE)
-    const stopCleaning = cleanEvery(ttlMs / 4, pool, ttlMs)
+  async open({ urls, ttlMs, space }) {
+    const table = `cleaned_lock_${space}`
+    const pool = await openTable(urls[0]!, tableOf(table))
+    const stopCleaning = cleanEvery(ttlMs / 4, pool, table, ttlMs)
     return {
       async tryAcquire(name) {
-        if (!(await inserted(pool, 'INSERT INTO cleaned_lock (method_name) VALUES (?)', [name]))) return undefined
+        if (!(await inserted(pool, `INSERT INTO ${table} (method_name) VALUES (?)`, [name]))) return undefined
         return {
           believes: () => true,
-          release: async () => await deleted(pool, 'DELETE FROM cleaned_lock WHERE method_name = ?', [name]),
+          release: async () => await deleted(pool, `DELETE FROM ${table} WHERE method_name = ?`, [name]),
         }
       },
       async close() {
@@ -36,8 +37,8 @@ const recipe: Recipe = {
 }
 
 /** Every instance of the application runs the job, as schedulers in applications do. */
-function cleanEvery(everyMs: number, pool: Pool, olderThanMs: number): () => void {
-  const sql = 'DELETE FROM cleaned_lock WHERE created_at < CURRENT_TIMESTAMP(3) - INTERVAL ? MICROSECOND'
+function cleanEvery(everyMs: number, pool: Pool, table: string, olderThanMs: number): () => void {
+  const sql = `DELETE FROM ${table} WHERE created_at < CURRENT_TIMESTAMP(3) - INTERVAL ? MICROSECOND`
   let running = false
   const timer = setInterval(() => {
     if (running) return

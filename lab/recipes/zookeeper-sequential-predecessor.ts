@@ -1,8 +1,6 @@
 import { nodeName, ZooKeeper } from '../clients/zookeeper.js'
 import type { Recipe } from '../recipe.js'
 
-const ROOT = '/lab-predecessor'
-
 const recipe: Recipe = {
   name: 'zookeeper-sequential-predecessor',
   title: 'ZooKeeper: sequential nodes, each watches the one before it',
@@ -11,26 +9,27 @@ const recipe: Recipe = {
     'ZooKeeper’s own recipe page: take a number; the lowest holds; each of the others watches the number before it.',
   offers: { ttl: true, blocking: true, reentrant: false },
   async open(env) {
-    const { urls, ttlMs } = env
+    const { urls, ttlMs, space } = env
+    const root = `/${space}`
     const zookeeper = await ZooKeeper.open(urls[0]!, ttlMs)
-    await zookeeper.createRoot(ROOT)
+    await zookeeper.createRoot(root)
 
     async function acquire(name: string, waitMs: number) {
       const until = performance.now() + waitMs
       const prefix = `${nodeName(name)}_lock_`
-      const own = await zookeeper.createSequential(ROOT, prefix)
+      const own = await zookeeper.createSequential(root, prefix)
       await env.step('has a number')
       for (;;) {
-        const numbers = (await zookeeper.children(ROOT)).filter((child) => child.startsWith(prefix)).toSorted()
+        const numbers = (await zookeeper.children(root)).filter((child) => child.startsWith(prefix)).toSorted()
         const index = numbers.indexOf(own)
         if (index === -1) throw new Error('the own node is gone')
         if (index === 0) {
-          return { believes: () => true, release: async () => await zookeeper.delete(`${ROOT}/${own}`) }
+          return { believes: () => true, release: async () => await zookeeper.delete(`${root}/${own}`) }
         }
-        const node = waitMs === 0 ? undefined : await zookeeper.watchNode(`${ROOT}/${numbers[index - 1]}`)
+        const node = waitMs === 0 ? undefined : await zookeeper.watchNode(`${root}/${numbers[index - 1]}`)
         if (node?.value === false) continue
         if (node === undefined || !(await node.changed(until - performance.now()))) {
-          await zookeeper.delete(`${ROOT}/${own}`)
+          await zookeeper.delete(`${root}/${own}`)
           return undefined
         }
       }

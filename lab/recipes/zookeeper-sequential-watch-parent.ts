@@ -1,8 +1,6 @@
 import { nodeName, ZooKeeper } from '../clients/zookeeper.js'
 import type { Recipe } from '../recipe.js'
 
-const ROOT = '/lab-sequential'
-
 const recipe: Recipe = {
   name: 'zookeeper-sequential-watch-parent',
   title: 'ZooKeeper: sequential nodes, everyone watches the parent',
@@ -11,25 +9,26 @@ const recipe: Recipe = {
     'The second version in the posts: take a number; the lowest holds; all others look again whenever one changes.',
   offers: { ttl: true, blocking: true, reentrant: false },
   async open(env) {
-    const { urls, ttlMs } = env
+    const { urls, ttlMs, space } = env
+    const root = `/${space}`
     const zookeeper = await ZooKeeper.open(urls[0]!, ttlMs)
-    await zookeeper.createRoot(ROOT)
+    await zookeeper.createRoot(root)
 
     async function acquire(name: string, waitMs: number) {
       const until = performance.now() + waitMs
       const prefix = `${nodeName(name)}_lock_`
-      const own = await zookeeper.createSequential(ROOT, prefix)
+      const own = await zookeeper.createSequential(root, prefix)
       await env.step('has a number')
       for (;;) {
-        const children = await zookeeper.watchChildren(ROOT)
+        const children = await zookeeper.watchChildren(root)
         const numbers = children.value.filter((child) => child.startsWith(prefix)).toSorted()
         const index = numbers.indexOf(own)
         if (index === -1) throw new Error('the own node is gone')
         if (index === 0) {
-          return { believes: () => true, release: async () => await zookeeper.delete(`${ROOT}/${own}`) }
+          return { believes: () => true, release: async () => await zookeeper.delete(`${root}/${own}`) }
         }
         if (waitMs === 0 || !(await children.changed(until - performance.now()))) {
-          await zookeeper.delete(`${ROOT}/${own}`)
+          await zookeeper.delete(`${root}/${own}`)
           return undefined
         }
       }

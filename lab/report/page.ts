@@ -52,6 +52,16 @@ addEventListener('keydown', (event) => {
   const link = sheet.querySelector({ Escape: '.close', ArrowLeft: '.previous', ArrowRight: '.next' }[event.key] ?? '.nothing')
   if (link) { event.preventDefault(); link.click() }
 })
+// Whoever goes by keys or listens is taken along: into the cell that opened, and back to where it stands in the matrix.
+let last = ''
+function follow() {
+  const sheet = document.querySelector('.sheet:target')
+  document.querySelector('main').inert = sheet !== null
+  if (sheet) { last = sheet.id; sheet.scrollTop = 0; sheet.querySelector('h3').focus({ preventScroll: true }) }
+  else if (last) document.querySelector('td a[href="#' + last + '"]')?.focus()
+}
+addEventListener('hashchange', follow)
+addEventListener('load', follow)
 </script>
 </body>
 </html>
@@ -116,14 +126,13 @@ function sheet(cell: Cell, previous: Cell | undefined, next: Cell | undefined, s
       ? ''
       : `<h4>The history, as short as it still shows it</h4><pre>${escape(shown.join('\n'))}</pre>`
   const command = `holdfast lab ${recipe.name} --situation ${situation.name} --seed ${seed}`
-  return `<section class="sheet" id="${cellId(recipe.name, situation.name)}" aria-label="${escape(`${recipe.title}: ${situation.title}`)}"><a class="away" href="#matrix" tabindex="-1" aria-hidden="true"></a><div>
+  return `<section class="sheet" role="dialog" aria-modal="true" id="${cellId(recipe.name, situation.name)}" aria-label="${escape(`${recipe.title}: ${situation.title}`)}"><a class="away" href="#matrix" tabindex="-1" aria-hidden="true"></a><div>
 <nav>${link(previous, 'previous', '←', 'previous cell')}${link(next, 'next', '→', 'next cell')}<a class="close" href="#matrix" aria-label="close" title="close (Esc)">✕</a></nav>
-<h3>${escape(recipe.title)}<br>${escape(situation.title)}</h3>
+<h3 tabindex="-1">${escape(recipe.title)}<br>${escape(situation.title)}</h3>
 <p class="soft">${escape(situation.story)}</p>
 <p class="verdict">${badge(verdict.word)}${escape(sentence(verdict.why))}</p>
 <p class="soft">${escape(expected)}</p>
-${timeline(cell)}
-${evidence.history.length === 0 ? '' : KEY}
+${evidence.history.length === 0 ? '' : `<div class="picture" tabindex="0" role="group" aria-label="The picture">${timeline(cell)}</div>\n${KEY}`}
 ${history}
 <h4>Again</h4><pre>${escape(command)}</pre>
 </div></section>`
@@ -131,7 +140,7 @@ ${history}
 
 const MOST_LINES = 24
 
-const KEY = `<ul class="key"><li>thin line: asks</li><li>bar: holds, by its own view</li><li>○ wrote to the register</li><li>✗ wrote over a newer value</li><li>⊘ refused by its token</li><li>– refused the lock</li><li>? no answer, or an error</li><li>red area: two hold at once</li></ul>`
+const KEY = `<ul class="key"><li>thin line: asks</li><li>bar: holds, by its own view</li><li>○ wrote to the register</li><li>✗ wrote over a newer value</li><li>⊘ refused by its token</li><li>– refused the lock</li><li>? no answer, or an error</li><li>dot at the end of a line: gave up</li><li>red area: two hold at once</li></ul>`
 
 function sentence(text: string): string {
   const first = text.charAt(0).toUpperCase() + text.slice(1)

@@ -45,6 +45,8 @@ td a.odd { box-shadow: inset 0 0 0 2px var(--focus); }
 .sheet h3 { margin: 0 120px 4px 0; font-size: 21px; line-height: 1.3; }
 .sheet nav { position: absolute; top: 24px; right: 28px; display: flex; gap: 6px; }
 .sheet nav a { color: var(--soft); text-decoration: none; border: 1px solid var(--rule); border-radius: 8px; width: 32px; height: 32px; display: grid; place-items: center; }
+.sheet nav a:focus-visible, tbody th a:focus-visible { outline: 2px solid var(--focus); outline-offset: 1px; }
+.sheet h3:focus { outline: none; }
 .sheet nav a:hover { color: var(--ink); border-color: var(--soft); }
 .verdict { font-size: 17px; margin: 14px 0 6px; }
 .verdict .badge { font-size: 17px; margin-right: 8px; }
@@ -52,10 +54,12 @@ pre { background: var(--page); border: 1px solid var(--rule); border-radius: 8px
 h4 { margin: 20px 0 4px; font-size: 13px; color: var(--soft); font-weight: 600; }
 dl { display: grid; grid-template-columns: minmax(220px, 300px) 1fr; gap: 8px 20px; margin: 0; }
 dt { font-weight: 600; } dd { margin: 0; color: var(--soft); max-width: 90ch; }
-.timeline { width: 100%; height: auto; display: block; margin: 16px 0 4px; font-family: inherit; }
+.picture { overflow-x: auto; }
+.timeline { width: 100%; min-width: 720px; height: auto; display: block; margin: 16px 0 4px; font-family: inherit; }
 .timeline text { fill: var(--ink); }
 .timeline .faint { fill: var(--soft); } .timeline .owner { fill: var(--ink); font-weight: 600; }
 .timeline .rule { stroke: var(--rule); } .timeline .asks { stroke: var(--soft); }
+.timeline .gave-up { fill: var(--hangs); }
 .timeline .answer { fill: var(--card); stroke: var(--soft); stroke-width: 1.5; }
 .timeline .on, .timeline .on-hatch { fill: #fff; font-weight: 600; }
 .timeline .on-hatch { fill: var(--ink); paint-order: stroke; stroke: var(--card); stroke-width: 4px; stroke-linejoin: round; }
@@ -71,6 +75,8 @@ dt { font-weight: 600; } dd { margin: 0; color: var(--soft); max-width: 90ch; }
 .timeline .fault line { stroke: var(--unsafe); } .timeline .fault .dot { fill: var(--unsafe); } .timeline .fault text { fill: var(--unsafe); }
 ${Array.from({ length: 8 }, (_, index) => `.timeline .o${index} { fill: var(--o${index}); }`).join('\n')}
 .key { display: flex; flex-wrap: wrap; gap: 4px 20px; font-size: 12.5px; color: var(--soft); margin: 4px 0 0; padding: 0; list-style: none; }
-@media (max-width: 700px) { tbody th { min-width: 150px; font-size: 12.5px; } main { padding: 24px 14px 60px; } dl { grid-template-columns: 1fr; } .sheet > div { padding: 20px 16px; } }
+@media (max-width: 700px) { tbody th { min-width: 150px; font-size: 12.5px; } main { padding: 24px 14px 60px; } dl { grid-template-columns: 1fr; } .sheet:target { padding: 0; } .sheet > div { padding: 16px 16px 32px; min-height: 100vh; border-radius: 0; }
+  .sheet nav { position: sticky; top: 0; z-index: 2; justify-content: flex-end; margin: -16px -16px 4px; padding: 10px 16px; background: var(--card); }
+  .sheet nav a { width: 40px; height: 40px; } .sheet h3 { margin-right: 0; font-size: 18px; } .verdict, .verdict .badge { font-size: 15px; } h1 { font-size: 25px; } }
 @media print { .sheet, .sheet:target { display: block; position: static; padding: 0; background: none; break-inside: avoid; } .sheet nav { display: none; } }
 `

@@ -8,6 +8,9 @@ const LABELS = 64
 const RIGHT = 16
 const LABEL_ROW = 17
 const AXIS = 30
+const ACTS = 16
+/** Writes that would lie on each other are drawn as one. */
+const APART = 8
 
 interface Scale {
   readonly x: (at: number) => number
@@ -46,11 +49,12 @@ export function timeline({ recipe, situation, evidence, verdict }: Cell): string
     ...holds.map((hold) => bar(hold, owners.indexOf(hold.acquire.owner), scale)),
     ...clashes(holds, scale, verdict.word === 'unsafe'),
     ...evidence.stretches.map((one) => stretch(one, scale)),
-    ...(crowded ? [] : evidence.visits.map((one) => visit(one, scale))),
+    ...(crowded ? [] : apart(evidence.visits, x).map((one) => visit(one, scale))),
     ...labels.placed.map((one) => mark(one, scale)),
   ]
+  const locks = acts(evidence.history, scale)
   const title = `${recipe.title}, ${situation.title}: ${verdict.word}`
-  return `<svg class="timeline" viewBox="0 0 ${WIDTH} ${bottom + AXIS}" role="img" aria-label="${escape(title)}">${parts.join('')}</svg>`
+  return `<svg class="timeline" viewBox="0 0 ${WIDTH} ${bottom + AXIS + (locks.length > 1 ? ACTS : 0)}" role="img" aria-label="${escape(title)}">${[...parts, ...(locks.length > 1 ? locks : [])].join('')}</svg>`
 }
 
 function lastMoment(history: readonly Operation[], marks: readonly Mark[], ms: number): number {
@@ -83,6 +87,28 @@ function axis({ x, start, end, top, bottom }: Scale): string[] {
   return parts
 }
 
+/** Where several locks are taken one after another: which one from when on. */
+function acts(history: readonly Operation[], { x, bottom }: Scale): string[] {
+  const locks = [...new Set(history.map(({ lock }) => lock))]
+  return locks.map((lock) => {
+    const from = Math.min(...history.filter((one) => one.lock === lock).map((one) => one.from))
+    const left = fix(x(from))
+    const y = bottom + AXIS + 6
+    return `<line class="asks" x1="${left}" x2="${left}" y1="${y - 10}" y2="${y + 2}"/><text class="faint" x="${fix(x(from) + 5)}" y="${y}" font-size="11">${escape(lock)}</text>`
+  })
+}
+
+/** What was stored is drawn where there is room for it; what went wrong always is. */
+function apart(visits: readonly Visit[], x: (at: number) => number): Visit[] {
+  const last = new Map<string, number>()
+  return visits.filter(({ owner, to, outcome }) => {
+    const at = x(to)
+    if (outcome === 'stored' && at - (last.get(owner) ?? Number.NEGATIVE_INFINITY) < APART) return false
+    last.set(owner, at)
+    return true
+  })
+}
+
 /** The time in which it asked: a thin line, and at its end what came of it. */
 function asking(one: Operation, { x, laneTop, lane, end, crowded }: Scale): string {
   const y = laneTop(one.owner) + lane / 2
@@ -90,7 +116,8 @@ function asking(one: Operation, { x, laneTop, lane, end, crowded }: Scale): stri
   const dash = one.to === undefined ? ' stroke-dasharray="3 4"' : ''
   const tip = `<title>${escape(one.owner)} asks from ${fix(one.from)} ms: ${one.to === undefined ? 'never answered' : `${one.answer} at ${fix(one.to)} ms`}</title>`
   const line = `<line class="asks" x1="${fix(x(one.from))}" x2="${fix(to)}" y1="${fix(y)}" y2="${fix(y)}"${dash} stroke-width="${crowded ? 1 : 2}">${tip}</line>`
-  if (crowded || one.answer === 'yes') return line
+  if (one.answer === 'yes') return line
+  if (crowded) return `${line}<circle class="gave-up" cx="${fix(to)}" cy="${fix(y)}" r="2.6"/>`
   const sign = one.answer === 'no' ? '–' : '?'
   return `${line}<circle class="answer" cx="${fix(to)}" cy="${fix(y)}" r="7"/><text class="sign" x="${fix(to)}" y="${fix(y + 4)}" font-size="12" text-anchor="middle">${sign}</text>`
 }

@@ -10,9 +10,11 @@ const situation: Situation = {
     'B’s wall clock is an hour fast: it must not get in while A holds. Then C, as fast, takes another lock and dies: D, whose clock is right, must be served all the same.',
   async run(stage) {
     const lock = stage.lock()
-    const [a, b] = await Promise.all([
+    const [a, b, c, d] = await Promise.all([
       stage.contender('A', { ttlMs: stage.longTtlMs }),
       stage.contender('B', { ttlMs: stage.longTtlMs, skewMs: HOUR_MS }),
+      stage.contender('C', { skewMs: HOUR_MS }),
+      stage.contender('D'),
     ])
     const held = await a.mustBeServed(lock, 'nobody else was there')
     await held?.work(stage.spellMs)
@@ -25,7 +27,6 @@ const situation: Situation = {
     // Without an end of its own a hold has no clock to be wrong about.
     if (!stage.recipe.offers.ttl) return
     const other = stage.lock()
-    const [c, d] = await Promise.all([stage.contender('C', { skewMs: HOUR_MS }), stage.contender('D')])
     stage.mark('fault', 'clock an hour fast', 'C')
     await c.mustBeServed(other, 'nobody else was there')
     await c.kill()

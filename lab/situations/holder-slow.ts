@@ -4,15 +4,18 @@ import type { Situation } from '../situation.js'
 const situation: Situation = {
   name: 'holder-slow',
   title: 'holder slower than its ttl',
-  story: 'A works for three times its ttl, in good health. B asks meanwhile, and must not get in while A works on.',
+  story:
+    'A works for much longer than its ttl, in good health. B asks meanwhile, and must not get in while A works on.',
   async run(stage) {
     const lock = stage.lock()
-    const [a, b] = await Promise.all([stage.contender('A'), stage.contender('B')])
+    // In good health: a session that heartbeats keep is given room for a busy machine.
+    const ttlMs = (stage.rig.sessions ? 2 : 1) * stage.ttlMs
+    const [a, b] = await Promise.all([stage.contender('A', { ttlMs }), stage.contender('B')])
     const held = await a.mustBeServed(lock, 'nobody else was there')
-    const working = held?.work(3 * stage.ttlMs)
+    const until = stage.lived() + 3 * stage.ttlMs
     const asking = b.acquire(lock, 3 * stage.ttlMs + stage.patienceMs)
     const worked = asking.then(async ({ hold }) => await hold?.work(stage.ttlMs / 4))
-    await working
+    while (stage.lived() < until && (await held?.work(stage.ttlMs / 2)) === true);
     await held?.release()
     const { hold } = await asking
     await worked

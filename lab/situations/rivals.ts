@@ -1,20 +1,15 @@
 import type { Actor, HoldHandle } from '../actor.js'
 import type { Stage } from '../stage.js'
 
-const ASKS_FOR_MS = 1_000
+const ASKS_FOR_MS = 2_000
 
 /**
  * What A and B do once the store has forgotten (or not) that A holds. A's hold has long to go. B asks; if it is
  * served, both go to the register, the new holder first. If it is not, A lets go and B must be served.
  */
 export async function rivals(stage: Stage, lock: string, held: HoldHandle, b: Actor): Promise<void> {
-  const until = stage.now() + ASKS_FOR_MS
-  let asked = await b.acquire(lock, ASKS_FOR_MS)
-  // A store that is just coming up answers with errors: no answer.
-  while (asked.answer === 'unknown' && stage.now() < until) {
-    await stage.sleep(50)
-    asked = await b.acquire(lock, Math.max(1, until - stage.now()))
-  }
+  // A store that is just coming up answers with errors, which are no answer: it asks again.
+  const asked = await b.askFor(lock, ASKS_FOR_MS)
   if (asked.hold === undefined) {
     await held.release()
     const hold = await b.mustBeServed(lock, 'A had let go', stage.longTtlMs + 2_000)

@@ -169,7 +169,7 @@ Usage
 Options
   --situation NAME     only this one; may be given several times
   --seed N             play it again as it was played with this seed (default 1)
-  --jobs N             how many recipes to play at once (default 2)
+  --jobs N             how many cells to play at once (default 4)
   --out DIR            where to write report.html and summary.svg (default lab-out)
   --list               the names of the recipes and situations
   -h, --help           this text

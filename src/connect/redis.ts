@@ -25,12 +25,13 @@ export async function openRedis(url: StoreUrl): Promise<FloorBackend> {
         throw new ConfigError(
           'A redis+sentinel:// URL ends in the name of the master: redis+sentinel://HOST:26379/mymaster',
         )
-      return ownRedis(new Redis({ ...settings, ...sentinelSettings(url), name, db: number(url, 'db') ?? 0 }), options)
+      return ownRedis(throughSentinels(url, Redis, { ...settings, name, db: number(url, 'db') ?? 0 }), options)
     }
     case 'redis+cluster:': {
       checkQuery(url, COMMON)
       const cluster: ClusterOptions = {
-        redisOptions: settings,
+        // A connection that owes an answer for so long is broken: no call outlives it.
+        redisOptions: { ...settings, socketTimeout: 10_000 },
         lazyConnect: true,
         enableOfflineQueue: false,
         slotsRefreshTimeout: 2_000,
@@ -79,8 +80,6 @@ function clientSettings(url: StoreUrl): ClientOptions {
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     connectTimeout: 5_000,
-    // A connection that owes an answer for so long is broken: no call outlives it.
-    socketTimeout: 10_000,
     retryStrategy: (times) => Math.min(25 * 2 ** Math.min(times, 6), 1_000),
   }
 }
@@ -103,13 +102,23 @@ function tls(url: StoreUrl): ClientOptions {
   return { tls: { ...files, ...(servername === null ? {} : { servername }) } }
 }
 
+/** Sentinels that never answered are a wrong address, and said to be; those that once did are waited for. */
+function throughSentinels(url: StoreUrl, Redis: Library['Redis'], settings: ClientOptions): IoredisClient {
+  let answered = false
+  // Null ends the client for good: a failover that takes longer than a few tries must not.
+  const sentinelRetryStrategy = (times: number): number | null =>
+    times > 20 && !answered ? null : Math.min(times * 50, 500)
+  const client = new Redis({ ...settings, ...sentinelSettings(url), sentinelRetryStrategy })
+  client.on('ready', () => void (answered = true))
+  return client
+}
+
 function sentinelSettings(url: StoreUrl): ClientOptions {
   const user = url.query.get('sentinelUser')
   const password = url.query.get('sentinelPassword')
   const secure = ['1', 'true', 'yes'].includes(url.query.get('sentinelTls') ?? '')
   return {
     sentinels: hosts(url, 26_379),
-    sentinelRetryStrategy: (times) => (times > 20 ? null : Math.min(times * 50, 500)),
     ...(user === null ? {} : { sentinelUsername: user }),
     ...(password === null ? {} : { sentinelPassword: password }),
     ...(secure ? { enableTLSForSentinelMode: true, sentinelTLS: {} } : {}),

@@ -1,4 +1,4 @@
-import type { Desk } from './desk.js'
+import type { Desk, Pending } from './desk.js'
 import { BackendError, ClosedError, LockTimeoutError } from './errors.js'
 import { publish } from './events.js'
 import { Hold } from './hold.js'
@@ -21,7 +21,7 @@ interface Taker {
  * One acquire from the first join to yes, no or an error. Every path ends in exactly one of the
  * three, and whatever ends it without a hold leaves the line.
  */
-export class Attempt implements Waiter {
+export class Attempt implements Waiter, Pending {
   readonly #desk: Desk
   readonly #taker: Taker
   readonly #wish: Wish
@@ -33,6 +33,9 @@ export class Attempt implements Waiter {
   /** The last thing heard of the store was a failure: a timeout now means unknown, not no. */
   #lastError: unknown
   #done = false
+  listed = false
+  previous: Pending | undefined = undefined
+  next: Pending | undefined = undefined
   readonly #resolve: (outcome: Outcome) => void
   readonly #reject: (error: unknown) => void
   #cleanups: (() => void)[] | undefined

@@ -14,6 +14,11 @@ export interface Backend {
   readonly guarantees: Guarantees
   /** The most items core puts into one call, so that one call's work on the store is bounded. */
   readonly maxBatch: number
+  /**
+   * Calls of at least so many items are sent although others are under way: for a store that works on them one after
+   * the other, so that it and its client need not wait for each other. Left out: one call of a kind at a time.
+   */
+  readonly worthPipelining?: number
 
   /**
    * Connects, makes what must exist, and starts to report. Called before anything else, and again if it rejected.

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from './clock.js'
-import { BackendError, ClosedError } from './errors.js'
+import { asBackendError, BackendError, ClosedError } from './errors.js'
 
 /** What came back for one item, and when the call that carried it was sent. */
 export interface Answer<Out> {
@@ -13,10 +13,12 @@ export interface BatcherOptions<In, Out> {
   send(items: readonly In[]): Promise<readonly Out[]>
   /** The most items in one call. */
   readonly maxBatch: () => number
+  /** So many items are worth a call although another is under way; left out: one call at a time. */
+  readonly worthPipelining?: number | undefined
   /** A call without an answer is given up as unknown after this. */
   readonly timeoutMs: number
-  /** What is said when a call is given up. */
-  readonly describe: string
+  /** For messages: 'redis'. */
+  readonly store: string
 }
 
 /** A call this old no longer holds up what arrived after it: one stalled name must not stall the rest. */
@@ -52,7 +54,8 @@ interface Call<In, Out> {
 export class Batcher<In, Out> {
   readonly #options: BatcherOptions<In, Out>
   readonly #queue: Parcel<In, Out>[] = []
-  readonly #underWay = new Set<Call<In, Out>>()
+  /** A few at most, the oldest first. */
+  readonly #underWay: Call<In, Out>[] = []
   #flushing = false
   #closed = false
   #patrol: Timer | undefined
@@ -92,9 +95,7 @@ export class Batcher<In, Out> {
     this.#closed = true
     this.#patrol?.cancel()
     this.#patrol = undefined
-    const calls = [...this.#underWay]
-    this.#underWay.clear()
-    for (const call of calls) {
+    for (const call of this.#underWay.splice(0)) {
       call.givenUp = true
       fail(call.parcels, closed())
     }
@@ -117,16 +118,20 @@ export class Batcher<In, Out> {
     if (this.#closed) return fail(this.#queue.splice(0), closed())
     if (this.#queue.length === 0) return
     const now = this.#options.clock.now()
-    if (this.#underWay.size >= MOST_UNDER_WAY) return
-    for (const call of this.#underWay) {
-      if (now - call.sentAt < STALL_MS) return this.#patrolAt(call.sentAt + STALL_MS, now)
+    if (this.#underWay.length >= MOST_UNDER_WAY) return
+    const { worthPipelining = Number.POSITIVE_INFINITY } = this.#options
+    if (this.#queue.length < worthPipelining) {
+      for (const call of this.#underWay) {
+        if (now - call.sentAt < STALL_MS) return this.#patrolAt(call.sentAt + STALL_MS, now)
+      }
     }
-    this.#send(this.#take(), now)
+    this.#send(this.#take(worthPipelining), now)
     if (this.#queue.length > 0) this.#flush()
   }
 
-  #take(): Parcel<In, Out>[] {
-    const most = this.#options.maxBatch()
+  // Where calls are pipelined, half of what is there: while the store works on it, this side makes the next.
+  #take(worthPipelining: number): Parcel<In, Out>[] {
+    const most = Math.min(this.#options.maxBatch(), Math.max(worthPipelining, this.#queue.length >> 1))
     let count = 0
     let parcels = 0
     for (const parcel of this.#queue) {
@@ -139,16 +144,24 @@ export class Batcher<In, Out> {
 
   #send(parcels: readonly Parcel<In, Out>[], now: number): void {
     const call: Call<In, Out> = { sentAt: now, parcels, givenUp: false }
-    this.#underWay.add(call)
+    this.#underWay.push(call)
     const items = parcels.length === 1 ? parcels[0]!.items : parcels.flatMap((parcel) => parcel.items)
-    this.#options.send(items).then(
-      (results) => this.#answered(call, results),
-      (error: unknown) => this.#failed(call, error),
-    )
+    try {
+      this.#options.send(items).then(
+        (results) => this.#answered(call, items.length, results),
+        (error: unknown) => this.#failed(call, error),
+      )
+    } catch (error) {
+      this.#failed(call, error)
+    }
     this.#patrolAt(now + this.#options.timeoutMs, now)
   }
 
-  #answered(call: Call<In, Out>, results: readonly Out[]): void {
+  #answered(call: Call<In, Out>, count: number, results: readonly Out[]): void {
+    if (results.length !== count) {
+      const message = `The ${this.#options.store} backend answered ${results.length} of ${count} items.`
+      return this.#failed(call, new BackendError(message, { retryable: false }))
+    }
     if (!this.#finish(call)) return
     let next = 0
     for (const { receivers } of call.parcels) {
@@ -156,8 +169,10 @@ export class Batcher<In, Out> {
     }
   }
 
-  #failed(call: Call<In, Out>, error: unknown): void {
+  // Whatever a backend throws is an unknown outcome with the store's name on it, never a "no".
+  #failed(call: Call<In, Out>, thrown: unknown): void {
     if (!this.#finish(call)) return
+    const error = asBackendError(this.#options.store, thrown)
     const poisoned = !(error instanceof BackendError && error.retryable)
     if (poisoned && call.parcels.length > 1) {
       // One item may have spoilt it for all: ask in halves, until the bad one stands alone.
@@ -173,7 +188,7 @@ export class Batcher<In, Out> {
   /** True when this call's answer still matters. */
   #finish(call: Call<In, Out>): boolean {
     if (call.givenUp) return false
-    this.#underWay.delete(call)
+    this.#underWay.splice(this.#underWay.indexOf(call), 1)
     if (this.#queue.length > 0) this.#flushSoon()
     return true
   }
@@ -193,10 +208,13 @@ export class Batcher<In, Out> {
     for (const call of [...this.#underWay]) {
       if (now - call.sentAt < this.#options.timeoutMs) continue
       call.givenUp = true
-      this.#underWay.delete(call)
-      const error = new BackendError(`${this.#options.describe} did not answer within ${this.#options.timeoutMs} ms.`, {
-        retryable: true,
-      })
+      this.#underWay.splice(this.#underWay.indexOf(call), 1)
+      const error = new BackendError(
+        `The ${this.#options.store} store did not answer within ${this.#options.timeoutMs} ms.`,
+        {
+          retryable: true,
+        },
+      )
       fail(call.parcels, error)
     }
     this.#flush()

@@ -4,12 +4,12 @@ import { adopt } from './adoption.js'
 import { Attempt } from './attempt.js'
 import type { Backend, Holder } from './backend.js'
 import type { Clock } from './clock.js'
-import { Desk } from './desk.js'
-import { BackendError, ClosedError, LockLostError, UnsupportedError } from './errors.js'
+import { Desk, pending } from './desk.js'
+import { asBackendError, BackendError, ClosedError, LockLostError, UnsupportedError } from './errors.js'
 import { checkLease, checkRequired } from './guarantees.js'
 import { Hold } from './hold.js'
 import type { HandedOver } from './handover.js'
-import { asBackendError } from './lanes.js'
+
 import type { Kind } from './line.js'
 import { DEFAULTS, type Resolved } from './options.js'
 import { Place, type Wish } from './place.js'
@@ -83,7 +83,7 @@ export class Client {
     if (this.#opened) return this.assertOpen()
     const cleanups: (() => void)[] = []
     const ended = new Promise<never>((_, reject) => {
-      const waiter = { end: () => reject(new ClosedError('The client was closed before the store was open.')) }
+      const waiter = pending(() => reject(new ClosedError('The client was closed before the store was open.')))
       desk.pending.add(waiter)
       cleanups.push(() => desk.pending.delete(waiter))
       if (signal !== undefined) cleanups.push(desk.aborts.on(signal, () => reject(signal.reason)))
@@ -107,8 +107,8 @@ export class Client {
         `The ${this.desk.backend.name} store cannot hand over a hold: it belongs to the session.`,
       )
     }
-    const { line, weight, capacity, ttlMs, graceMs, owner, note } = ticket
-    const options: Resolved = { ...DEFAULTS, ttlMs, graceMs, owner, note }
+    const { line, weight, capacity, ttlMs, graceMs, renew, minHoldMs, maxHoldMs, owner, note } = ticket
+    const options: Resolved = { ...DEFAULTS, ttlMs, graceMs, renew, minHoldMs, maxHoldMs, owner, note }
     const holder = this.#holder(options)
     const place = new Place({ line, weight, capacity, options }, holder, 0, this.desk.clock.now(), ticket.id)
     place.order = ticket.order
@@ -128,7 +128,7 @@ export class Client {
     desk.alive.begin()
     let cancel: (() => void) | undefined
     // No timer outlives `close`: what is still asked then is answered by it.
-    const question = { end: (): void => undefined }
+    const question = pending(() => undefined)
     desk.pending.add(question)
     try {
       const late = new Promise<never>((_, reject) => {
@@ -181,8 +181,8 @@ export class Client {
     desk.alive.begin()
     desk.closing = true
     desk.closingUntil = desk.clock.now() + desk.callTimeoutMs
-    for (const attempt of [...desk.pending]) attempt.end()
-    for (const place of [...desk.places.values()]) desk.letGo(place)
+    for (const attempt of desk.pending) attempt.end()
+    for (const place of desk.places) desk.letGo(place)
     try {
       const opening = this.#opening?.catch(() => undefined)
       // An open that hangs must not make this hang; should it succeed after all, it is closed then.

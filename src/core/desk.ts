@@ -2,18 +2,29 @@ import { Aborts } from './aborts.js'
 import { AlarmClock } from './alarm.js'
 import type { Backend, BackendEvents } from './backend.js'
 import type { Clock } from './clock.js'
-import { BackendError, ClosedError } from './errors.js'
+import { ClosedError } from './errors.js'
 import { publish } from './events.js'
+import { Farewell } from './farewell.js'
 import { Keeper } from './keeper.js'
 import { Lanes } from './lanes.js'
 import { Leaps } from './leaps.js'
 import { type LineKey, lineText } from './line.js'
 import { Liveliness } from './liveliness.js'
 import type { Place } from './place.js'
+import { type Member, Roster } from './roster.js'
 
 /** A failed call is tried again after this, then after twice as long, up to the most. */
 const FIRST_RETRY_MS = 20
 const LONGEST_RETRY_MS = 1_000
+
+/** What `close` ends: an acquire, or a question, that has no answer yet. */
+export interface Pending extends Member<Pending> {
+  end(): void
+}
+
+export function pending(end: () => void): Pending {
+  return { end, listed: false, previous: undefined, next: undefined }
+}
 
 /** What all tickets of one client share: the clock, the ways to the store, the alarm clock and the keeper. */
 export class Desk {
@@ -25,13 +36,15 @@ export class Desk {
   readonly keeper: Keeper
   readonly aborts: Aborts = new Aborts()
   readonly alive: Liveliness = new Liveliness()
-  /** Every ticket that may still get an answer that matters, by id. */
-  readonly places: Map<string, Place> = new Map()
+  /** Every ticket that may still get an answer that matters. */
+  readonly places: Roster<Place> = new Roster()
+  /** Those of them that wait, by id: the ones that hints are about. */
+  readonly waiting: Map<string, Place> = new Map()
   readonly callTimeoutMs: number
   /** What may still leave a ticket behind; `close` waits for it. */
   readonly farewells: Set<Promise<unknown>> = new Set()
   /** The acquires that are still pending. */
-  readonly pending: Set<{ end(): void }> = new Set()
+  readonly pending: Roster<Pending> = new Roster()
   /** Calls of `leave` under way. Counted, for a release on the hot path needs no further promise. */
   #leaving = 0
   #allLeft: (() => void) | undefined
@@ -54,24 +67,23 @@ export class Desk {
   /** What the backend reports. Hints for tickets that wait, and bad news for those that hold. */
   readonly events: BackendEvents = {
     granted: (id, order) => {
-      const place = this.places.get(id)
+      // The hint may overtake the answer to the join itself.
+      const place = this.waiting.get(id) ?? this.places.find((one) => one.id === id)
       if (place !== undefined) this.keeper.toldGranted(place, order)
     },
     moved: (line: LineKey) => {
       const text = lineText(line)
-      for (const place of this.places.values()) {
-        if (place.state === 'waiting' && lineText(place.wish.line) === text) this.keeper.renewNow(place)
+      for (const place of [...this.waiting.values()]) {
+        if (lineText(place.wish.line) === text) this.keeper.renewNow(place)
       }
     },
     lost: (ids) => {
-      for (const id of ids) {
-        const place = this.places.get(id)
-        if (place !== undefined) this.keeper.toldGone(place)
-      }
+      const lost = new Set(ids)
+      for (const place of this.places) if (lost.has(place.id)) this.keeper.toldGone(place)
     },
     unsure: (ids) => {
-      const places = ids === undefined ? this.places.values() : ids.map((id) => this.places.get(id))
-      for (const place of [...places]) if (place !== undefined) this.keeper.toldUnsure(place)
+      const unsure = ids === undefined ? undefined : new Set(ids)
+      for (const place of this.places) if (unsure?.has(place.id) ?? true) this.keeper.toldUnsure(place)
     },
   }
 
@@ -93,32 +105,22 @@ export class Desk {
   }
 
   /**
-   * Tells the store that a ticket leaves, and goes on telling it until it answers or the ticket has
-   * lapsed by itself. Throws the last error when the outcome stays unknown.
+   * Tells the store that a ticket leaves, until it answers or the time is over; then rejects with the last error. Who
+   * insists has waited long enough and learns that the outcome is unknown, but the store is still told.
    */
-  async leave(place: Place, keepMs: number, until: number): Promise<boolean> {
+  leave(place: Place, keepMs: number, until: number, insist = false): Promise<boolean> {
     this.alive.begin()
     this.#leaving += 1
-    try {
-      for (let failures = 1; ; failures += 1) {
-        let error: unknown
-        try {
-          const { result } = await this.lanes.leave.push(place.leaveRequest(keepMs))
-          if (typeof result === 'boolean') return result
-          error = result
-        } catch (thrown) {
-          error = thrown
-        }
-        const retryable = error instanceof BackendError && error.retryable
-        const end = Math.min(until, this.closingUntil)
-        if (!retryable || this.clock.now() >= end) throw error
-        await this.pause(Math.min(this.retryMs(failures), Math.max(1, end - this.clock.now())))
-      }
-    } finally {
-      this.alive.end()
-      this.#leaving -= 1
-      if (this.#leaving === 0) this.#allLeft?.()
-    }
+    return new Promise((resolve, reject) => {
+      new Farewell(this, place, { keepMs, until, insist }, resolve, reject).send()
+    })
+  }
+
+  /** One of those that leave has ended. */
+  left(): void {
+    this.alive.end()
+    this.#leaving -= 1
+    if (this.#leaving === 0) this.#allLeft?.()
   }
 
   /** Leaves without making anyone wait for it; for as long as the ticket, or a join of it, may still be out there. */

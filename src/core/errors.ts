@@ -70,3 +70,10 @@ export class ClosedError extends LockError {
     super('CLOSED', message, options)
   }
 }
+
+/** Our own errors say what they mean; anything else is the store's. */
+export function asBackendError(store: string, error: unknown): LockError {
+  if (error instanceof LockError) return error
+  const message = error instanceof Error ? error.message : String(error)
+  return new BackendError(`The ${store} store failed: ${message}`, { retryable: false, cause: error })
+}

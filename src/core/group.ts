@@ -2,86 +2,14 @@ import { randomUUID } from 'node:crypto'
 import type { Client } from './client.js'
 import { runInside } from './context.js'
 import { BackendError, ConfigError, LockLostError, LockTimeoutError } from './errors.js'
+import { GroupLease } from './group-lease.js'
 import { Hold } from './hold.js'
-import { Lease, type LeaseState } from './lease.js'
+import { Lease } from './lease.js'
 import { byLine, lineText } from './line.js'
 import { Lock } from './lock.js'
 import { type AcquireOptions, type LockOptions, type Resolved, resolveOptions } from './options.js'
 import type { Wish } from './place.js'
 import { joinTogether } from './together.js'
-
-/** A hold on several lines at once. It has no fence of its own: each line has one, in `leases`. */
-export class GroupLease implements AsyncDisposable {
-  readonly leases: readonly Lease[]
-  #controller: AbortController | undefined
-  #released: Promise<boolean> | undefined
-
-  /** @internal */
-  constructor(leases: readonly Lease[]) {
-    this.leases = leases
-  }
-
-  get names(): string[] {
-    return this.leases.map((lease) => lease.name)
-  }
-
-  /** Aborts when any of them is lost. */
-  get signal(): AbortSignal {
-    if (this.#controller === undefined) {
-      const controller = new AbortController()
-      this.#controller = controller
-      for (const { signal } of this.leases) {
-        if (signal.aborted) controller.abort(signal.reason)
-        else
-          signal.addEventListener('abort', () => controller.abort(signal.reason), {
-            once: true,
-            signal: controller.signal,
-          })
-      }
-    }
-    return this.#controller.signal
-  }
-
-  /** The worst of them. */
-  get state(): LeaseState {
-    const states = this.leases.map((lease) => lease.state)
-    for (const state of ['lost', 'released', 'uncertain'] as const) if (states.includes(state)) return state
-    return 'held'
-  }
-
-  get remainingMs(): number {
-    return Math.min(...this.leases.map((lease) => lease.remainingMs))
-  }
-
-  assertHeld(): void {
-    for (const lease of this.leases) lease.assertHeld()
-  }
-
-  async renew(ttl?: AcquireOptions['ttl']): Promise<void> {
-    await Promise.all(this.leases.map((lease) => lease.renew(ttl)))
-  }
-
-  /** True when all of them were still ours. */
-  release(): Promise<boolean> {
-    this.#released ??= releaseAll(this.leases)
-    return this.#released
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.leases.map((lease) => lease[Symbol.asyncDispose]()))
-  }
-
-  toJSON(): Record<string, unknown> {
-    return { state: this.state, leases: this.leases.map((lease) => lease.toJSON()) }
-  }
-}
-
-async function releaseAll(leases: readonly Lease[]): Promise<boolean> {
-  const released = await Promise.allSettled(leases.map((lease) => lease.release()))
-  const failed = released.find((one) => one.status === 'rejected')
-  if (failed !== undefined) throw failed.reason
-  return released.every((one) => one.status === 'fulfilled' && one.value)
-}
 
 /**
  * Several locks as one: held in all, or standing in none.
@@ -170,19 +98,53 @@ export class LockGroup {
     const fresh = wishes.filter((_, i) => reentered[i] === undefined).map(({ wish }) => wish)
     let rest: Lease[] | undefined
     try {
-      const taken = fresh.length === 0 ? [] : await this.#takeTogether(fresh, wait)
+      const taken =
+        fresh.length === 0 ? [] : await this.#unlessAborted(this.#takeTogether(fresh, wait), resolved.signal)
       rest = taken?.map((hold) => new Lease(hold))
-      resolved.signal?.throwIfAborted()
     } catch (error) {
-      await undo([...reentered, ...(rest ?? [])])
+      await this.#undo(reentered, resolved.signal)
       throw error
     }
     if (rest === undefined) {
-      await undo(reentered)
+      await this.#undo(reentered, resolved.signal)
       return undefined
     }
     const news = rest.values()
     return new GroupLease(reentered.map((lease) => lease ?? news.next().value!))
+  }
+
+  /** An abort is answered at once; what the try takes all the same is given back behind the caller's back. */
+  async #unlessAborted(
+    trying: Promise<Hold[] | undefined>,
+    signal: AbortSignal | undefined,
+  ): Promise<Hold[] | undefined> {
+    if (signal === undefined) return await trying
+    const { desk } = this.#client
+    let cancel: (() => void) | undefined
+    const aborted = new Promise<never>((_, reject) => {
+      if (signal.aborted) reject(signal.reason)
+      else cancel = desk.aborts.on(signal, () => reject(signal.reason))
+    })
+    try {
+      const holds = await Promise.race([trying, aborted])
+      signal.throwIfAborted()
+      return holds
+    } finally {
+      cancel?.()
+      if (signal.aborted)
+        void desk.seeOff(
+          trying.then(
+            (holds) => undoHolds(holds ?? []),
+            () => undefined,
+          ),
+        )
+    }
+  }
+
+  /** Gives back what was taken on the way to all. Who aborted does not wait for it; `close` does. */
+  async #undo(leases: readonly (Lease | undefined)[], signal: AbortSignal | undefined): Promise<void> {
+    const undone = this.#client.desk.seeOff(undo(leases))
+    if (signal?.aborted !== true) await undone
   }
 
   async #takeTogether(wishes: readonly Wish[], wait: boolean): Promise<Hold[] | undefined> {
@@ -244,7 +206,7 @@ export class LockGroup {
         throw new LockLostError(`${this.#list()}: one of them was lost while waiting for the rest.`)
       return group
     } catch (error) {
-      await undo(leases)
+      await this.#undo(leases, wishes[0]!.wish.options.signal)
       throw error
     }
   }

@@ -3,6 +3,9 @@ import { KINDS, type LineKey } from './line.js'
 import { checkName } from './name.js'
 import type { Place } from './place.js'
 
+/** The first field, so that a text of another release is told apart. */
+const FORM = 2
+
 /** What another process needs to go on with a ticket. */
 export interface HandedOver {
   readonly line: LineKey
@@ -13,16 +16,24 @@ export interface HandedOver {
   readonly capacity: number
   readonly ttlMs: number
   readonly graceMs: number
+  readonly renew: boolean
+  /** What was left of them when the hold was let go of: its way to the adopter counts for neither. */
+  readonly minHoldMs: number
+  readonly maxHoldMs: number
   readonly owner: string
   readonly note?: string
 }
 
 /** Writes a ticket as text. Whoever has the text can go on with the hold: it is a secret. */
-export function serializeTicket(place: Place): string {
+export function serializeTicket(place: Place, now: number): string {
   const { line, weight, capacity, options } = place.wish
   const { owner, note } = place.holder
-  const fields = [1, line.kind, line.name, place.id, place.handle, String(place.order), weight, capacity]
-  const text = JSON.stringify([...fields, place.ttlMs, options.graceMs, owner, note ?? null])
+  const maxHoldMs = Math.max(0, place.heldSince + options.maxHoldMs - now)
+  const text = JSON.stringify([
+    ...[FORM, line.kind, line.name, place.id, place.handle, String(place.order), weight, capacity],
+    ...[place.ttlMs, options.graceMs, options.renew, place.keepMs(now), Number.isFinite(maxHoldMs) ? maxHoldMs : null],
+    ...[owner, note ?? null],
+  ])
   return Buffer.from(text).toString('base64url')
 }
 
@@ -30,11 +41,13 @@ export function serializeTicket(place: Place): string {
 export function parseTicket(text: string): HandedOver {
   try {
     const fields: unknown = JSON.parse(Buffer.from(text, 'base64url').toString())
-    if (!Array.isArray(fields) || fields[0] !== 1 || fields.length !== 12) throw new TypeError('unknown form')
-    const [, kind, name, id, handle, order, weight, capacity, ttlMs, graceMs, owner, note] = fields as unknown[]
+    if (!Array.isArray(fields) || fields[0] !== FORM || fields.length !== 15) throw new TypeError('unknown form')
+    const [, kind, name, id, handle, order, weight, capacity, ...rest] = fields as unknown[]
+    const [ttlMs, graceMs, renew, minHoldMs, most, owner, note] = rest
+    const maxHoldMs = most ?? Number.POSITIVE_INFINITY
     const known = KINDS.find((one) => one === kind)
     if (known === undefined) throw new TypeError('unknown kind')
-    for (const number of [weight, capacity, ttlMs, graceMs]) {
+    for (const number of [weight, capacity, ttlMs, graceMs, minHoldMs, maxHoldMs]) {
       if (typeof number !== 'number' || number < 0) throw new TypeError('not a number')
     }
     for (const part of [id, handle, order, owner]) {
@@ -49,6 +62,9 @@ export function parseTicket(text: string): HandedOver {
       capacity: Number(capacity),
       ttlMs: Number(ttlMs),
       graceMs: Number(graceMs),
+      renew: renew === true,
+      minHoldMs: Number(minHoldMs),
+      maxHoldMs: Number(maxHoldMs),
       owner: String(owner),
       ...(typeof note === 'string' ? { note } : undefined),
     }

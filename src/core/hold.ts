@@ -72,26 +72,20 @@ export class Hold {
     return this.state() === 'lost' ? 0 : this.place.keepMs(this.desk.clock.now())
   }
 
-  async #release(keepMs: number): Promise<boolean> {
+  #release(keepMs: number): Promise<boolean> {
     const { desk, place } = this
     const wasHeld = this.state() !== 'lost'
     // `close` has told the store already, or is about to; and once closed, what was lost before lapses by itself.
-    if (place.lostBecause instanceof ClosedError || desk.closed) return false
+    if (place.lostBecause instanceof ClosedError || desk.closed) return Promise.resolve(false)
     const now = desk.clock.now()
     const until = Math.min(place.lapsesAt, now + desk.callTimeoutMs)
     publish('release', () => ({ ...desk.describe(place), ms: now - place.heldSince }))
     if (keepMs > 0 && desk.backend.guarantees.minHold === 'process') {
       desk.keepThenLeave(place, keepMs)
-      return true
+      return Promise.resolve(true)
     }
     desk.keeper.forget(place)
     if (wasHeld) place.state = 'left'
-    try {
-      return await desk.leave(place, keepMs, until)
-    } catch (error) {
-      // The caller has waited long enough and learns that the outcome is unknown; the store is still told.
-      if (keepMs === 0) desk.leaveInBackground(place)
-      throw error
-    }
+    return desk.leave(place, keepMs, until, keepMs === 0)
   }
 }

@@ -1,4 +1,5 @@
 import type { Holder, Standing } from './backend.js'
+import type { Answer } from './batcher.js'
 import type { Desk } from './desk.js'
 import { BackendError, LockLostError } from './errors.js'
 import { publish } from './events.js'
@@ -26,7 +27,7 @@ export class Keeper {
   /** Takes a place into its care: what is heard of it from now on counts. */
   admit(place: Place): void {
     place.keeper = this
-    this.#desk.places.set(place.id, place)
+    this.#desk.places.add(place)
   }
 
   /** Sends the join and takes in its answer. */
@@ -108,7 +109,15 @@ export class Keeper {
   /** One renewal, its answer taken in; throws what the store threw. With a holder, the ticket is that holder's from now on. */
   async renewed(place: Place, nextHolder?: Holder): Promise<void> {
     const request = nextHolder === undefined ? place.renewRequest() : { ...place.renewRequest(), nextHolder }
-    const { result, sentAt } = await this.#desk.lanes.renew.push(request)
+    place.renewals += 1
+    let answer: Answer<Standing> | undefined
+    try {
+      answer = await this.#desk.lanes.renew.push(request)
+    } finally {
+      const isAnswered = answer !== undefined && answer.result.state !== 'failed'
+      place.renewalEnded(isAnswered, this.#desk.clock.now())
+    }
+    const { result, sentAt } = answer
     this.#heard(place)
     if (result.state === 'failed') throw result.error
     this.take(place, result, sentAt)
@@ -133,7 +142,8 @@ export class Keeper {
   }
 
   forget(place: Place): void {
-    this.#desk.places.delete(place.id)
+    this.#desk.places.delete(place)
+    this.#waitsNoMore(place)
     this.#desk.alarms.clear(place)
   }
 
@@ -179,12 +189,13 @@ export class Keeper {
     }
     place.doubt = this.#desk.leaps.since(place.leaseSentAt, now)
     this.#hold(place, now)
-    this.#beat(place, leaseMs)
+    this.#beat(place)
   }
 
   #hold(place: Place, now: number): void {
     place.deadline = place.believedUntil
     if (place.state === 'held') return
+    this.#waitsNoMore(place)
     place.state = 'held'
     place.heldSince = now
     place.failures = 0
@@ -192,7 +203,8 @@ export class Keeper {
   }
 
   /** Sets the next renewal to a third of the ttl from now, on a beat that other leases share. */
-  #beat(place: Place, leaseMs: number): void {
+  #beat(place: Place): void {
+    const { leaseMs } = place
     // Of what is believed: with a grace longer than the ttl, a third of the store's lease would come too late.
     const thirdMs = (leaseMs - Math.min(place.wish.options.graceMs, leaseMs)) / 3
     const next = place.leaseSentAt + thirdMs
@@ -208,6 +220,7 @@ export class Keeper {
       return this.lose(place, 'the store says that others stand before it')
     }
     const first = place.state === 'joining'
+    if (first) this.#desk.waiting.set(place.id, place)
     place.state = 'waiting'
     place.ahead = standing.ahead
     place.failures = 0
@@ -215,6 +228,10 @@ export class Keeper {
     place.renewAt = sentAt + Math.min(standing.lookAgainMs, standing.ttlMs / 3)
     this.#sleep(place)
     if (first) publish('wait', () => ({ ...this.#desk.describe(place), ahead: standing.ahead }))
+  }
+
+  #waitsNoMore(place: Place): void {
+    if (this.#desk.waiting.size > 0) this.#desk.waiting.delete(place.id)
   }
 
   #gone(place: Place): void {

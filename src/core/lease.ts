@@ -68,7 +68,7 @@ export class Lease implements AsyncDisposable {
     if (ttl !== undefined) {
       const ttlMs = durationMs(ttl, 'ttl')
       checkLease(desk.backend.name, desk.backend.guarantees, { ...place.wish.options, ttlMs })
-      place.ttlMs = ttlMs
+      place.changeTtl(ttlMs, desk.clock.now())
     }
     await this.#renew()
   }
@@ -78,7 +78,10 @@ export class Lease implements AsyncDisposable {
     await this.#renew({ ...this.#hold.place.holder, also: pids(processes) })
   }
 
-  /** Gives the hold back. True when it was still ours; false when it was gone already. Idempotent. */
+  /**
+   * Gives the hold back. True when the store confirmed that it was still ours; false when it was gone already, be it by
+   * a first try whose answer was lost. Idempotent.
+   */
   release(): Promise<boolean> {
     if (this.#released === undefined) {
       // Before the handle counts as released: its own state must still tell.
@@ -103,7 +106,7 @@ export class Lease implements AsyncDisposable {
     await this.#renew({ ...place.holder, pid: 0 })
     // Taken again, released or handed over meanwhile: two texts, or a text beside a handle, would be two holders.
     this.#assertAlone()
-    const text = serializeTicket(place)
+    const text = serializeTicket(place, desk.clock.now())
     this.#hold.letGo()
     this.#released = Promise.resolve(false)
     this.#stopListening?.()

@@ -36,7 +36,11 @@ export class Lock {
     wish.options.signal?.throwIfAborted()
     const reentered = this.reentered(wish, true)
     // Entered before anything is awaited: the outer handle may be released meanwhile.
-    return new Lease(reentered instanceof Hold ? reentered : await this.#take(wish))
+    const hold = reentered instanceof Hold ? reentered : await this.#client.take(wish, wish.options.waitMs > 0)
+    if (hold !== undefined) return new Lease(hold)
+    throw new LockTimeoutError(
+      `'${this.name}' is held by another. See by whom with view('${this.name}'), or wait for it.`,
+    )
   }
 
   /** Takes it if that is possible at once; undefined when it is not. Never waits. */
@@ -98,17 +102,6 @@ export class Lock {
         ? 'a read cannot be turned into a write: release it first, or take the write to begin with'
         : "pass { reentrant: true } to take it again inside its own 'use'"
     throw new DeadlockError(`'${wish.line.name}' is held by this very call chain, which would wait for itself: ${why}.`)
-  }
-
-  async #take(wish: Wish): Promise<Hold> {
-    const wait = wish.options.waitMs > 0
-    const hold = await this.#client.take(wish, wait)
-    if (hold === undefined) {
-      throw new LockTimeoutError(
-        `'${this.name}' is held by another. See by whom with view('${this.name}'), or wait for it.`,
-      )
-    }
-    return hold
   }
 
   #onLost(options: AcquireOptions | undefined): 'signal' | 'throw' {

@@ -4,6 +4,7 @@ import type { Holder, JoinRequest, LeaveRequest, RenewRequest, Standing } from '
 import type { Receiver } from './batcher.js'
 import type { LineKey } from './line.js'
 import type { Resolved } from './options.js'
+import type { Member } from './roster.js'
 
 /** What is asked of a line: which one, how much of it, and how it is held. */
 export interface Wish {
@@ -46,7 +47,7 @@ export function driftMs(ttlMs: number): number {
 }
 
 /** The client's side of one ticket: what was asked, where it stands, and until when that is believed. */
-export class Place implements Sleeper, Receiver<Standing> {
+export class Place implements Sleeper, Receiver<Standing>, Member<Place> {
   readonly id: string
   readonly wish: Wish
   readonly holder: Holder
@@ -55,7 +56,7 @@ export class Place implements Sleeper, Receiver<Standing> {
   state: PlaceState = 'joining'
   order: bigint | undefined = undefined
   ahead: number | undefined = undefined
-  /** The hold's ttl: the wish's own until `renew(ttl)` changes it. */
+  /** The hold's ttl: the wish's own until `changeTtl` changes it. */
   ttlMs: number
   waiter: Waiter | undefined = undefined
   #onLost: Set<(reason: unknown) => void> | undefined
@@ -73,6 +74,11 @@ export class Place implements Sleeper, Receiver<Standing> {
   failedJoins = 0
   lastJoinAt: number = Number.NEGATIVE_INFINITY
   lastAnswerAt: number
+  /** Renewals under way, and until when one that was never answered may still arrive. */
+  renewals = 0
+  #strayUntil = Number.NEGATIVE_INFINITY
+  /** The lease that a renewal from before the ttl was made longer may still set on the store, and until when it may. */
+  #shorter: { readonly leaseMs: number; until: number } | undefined = undefined
   lostBecause: unknown = undefined
   /** Released, and kept alive for the rest of its `minHold` by this process. */
   kept = false
@@ -84,6 +90,9 @@ export class Place implements Sleeper, Receiver<Standing> {
   keeper: PlaceKeeper | undefined = undefined
   wakeAt = 0
   place = -1
+  listed = false
+  previous: Place | undefined = undefined
+  next: Place | undefined = undefined
 
   constructor(wish: Wish, holder: Holder, minTtlMs: number, now: number, id: string = randomUUID()) {
     this.id = id
@@ -129,7 +138,32 @@ export class Place implements Sleeper, Receiver<Standing> {
   /** Takes over what the store said it set, counted from when it was asked. */
   leased(sentAt: number, leaseMs: number): void {
     this.leaseSentAt = sentAt
-    this.leaseMs = leaseMs
+    this.leaseMs = this.#atMost(leaseMs, sentAt)
+  }
+
+  /**
+   * From now on the hold has this ttl. Where it is longer, a renewal or join with the shorter one that was not answered
+   * may reach the store after all that follow, and set its own: until then no more than that is believed in.
+   */
+  changeTtl(ttlMs: number, now: number): void {
+    const join = this.unanswered ? this.lastJoinAt + CALL_LIFE_MS : Number.NEGATIVE_INFINITY
+    if (ttlMs > this.ttlMs && (this.renewals > 0 || Math.max(this.#strayUntil, join) > now)) {
+      this.#shorter = { leaseMs: this.#atMost(this.storeTtlMs, now), until: now + CALL_LIFE_MS }
+    }
+    this.ttlMs = ttlMs
+  }
+
+  /** A renewal is over. Not answered, it may still arrive; all answered, none of them is under way any more. */
+  renewalEnded(isAnswered: boolean, now: number): void {
+    this.renewals -= 1
+    if (!isAnswered) this.#strayUntil = now + CALL_LIFE_MS
+    if (this.#shorter !== undefined && this.renewals === 0 && !this.unanswered && this.#strayUntil <= now)
+      this.#shorter.until = now
+  }
+
+  #atMost(leaseMs: number, sentAt: number): number {
+    if (this.#shorter === undefined || sentAt >= this.#shorter.until) return leaseMs
+    return Math.min(leaseMs, this.#shorter.leaseMs)
   }
 
   /** Until when a hold with the present lease may be believed in. */

@@ -1,8 +1,7 @@
 import type { Standing } from './backend.js'
 import type { Answer } from './batcher.js'
 import type { Desk } from './desk.js'
-import { BackendError, ClosedError } from './errors.js'
-import { asBackendError } from './lanes.js'
+import { asBackendError, BackendError, ClosedError } from './errors.js'
 import type { Place } from './place.js'
 
 /** A group that never waits still asks again when the connection broke under it, but not for long. */

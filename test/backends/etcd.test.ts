@@ -4,7 +4,7 @@ import { etcd } from '../../src/backends/etcd/index.js'
 import { leaseRequest } from '../../src/backends/etcd/messages.js'
 import { Writer } from '../../src/backends/etcd/wire.js'
 import type { JoinRequest } from '../../src/core/backend.js'
-import { connect, type Holdfast } from '../../src/index.js'
+import { connect, type Holdfast, LockTimeoutError } from '../../src/index.js'
 import { type Server, startEtcd } from '../servers/index.js'
 import { describeBackend } from '../suite.js'
 
@@ -100,6 +100,60 @@ describe('etcd alone', () => {
     const next = await waiting
     await expect.poll(async () => (await remaining())[0] ?? 0, { timeout: 5_000 }).toBeGreaterThan(3_000_000)
     await next.release()
+  })
+
+  test('whoever gives up, wherever it stands, grants nobody but the next in line', async () => {
+    const clients = [await client(), await client(), await client()]
+    let holder: string | undefined
+    let last = 0n
+    const wrong: string[] = []
+    const served = new Set<number>()
+    let seed = 1
+    const random = (): number => {
+      seed = (seed * 48_271) % 2_147_483_647
+      return seed / 2_147_483_647
+    }
+    const work = async (index: number): Promise<void> => {
+      for (let turn = 0; turn < 15 || !served.has(index); turn += 1) {
+        const wait = turn < 15 && random() < 0.6 ? Math.ceil(random() * 40) : 20_000
+        // One client in runs, one after the other, and anything between.
+        const locks = clients[Math.floor(random() * random() * 3)]!
+        const lease = await locks
+          .lock('giving up')
+          .acquire({ wait })
+          .catch((error: unknown) => {
+            if (!(error instanceof LockTimeoutError)) throw error
+          })
+        if (lease === undefined) continue
+        if (holder !== undefined) wrong.push(`${index} came while ${holder} held`)
+        if (lease.fence <= last) wrong.push(`fence ${lease.fence} after ${last}`)
+        holder = String(index)
+        last = lease.fence
+        if (random() < 0.7) await new Promise((resolve) => setTimeout(resolve, random() * 15))
+        served.add(index)
+        holder = undefined
+        await lease.release()
+      }
+    }
+    await Promise.all(Array.from({ length: 12 }, (_, index) => work(index)))
+    expect(wrong).toEqual([])
+  })
+
+  test('a waiter whose lease ends in the middle of the line grants nobody behind it', async () => {
+    const [first, dead, last] = [await client(), await opened(), await client()]
+    const held = await first.lock('middle').acquire({ ttl: '30s' })
+    // Nobody renews these two: they end, with their client's lease, before and behind one another.
+    await dead.join([request('middle', 'middle-1'), request('middle', 'middle-2')])
+    const behind = last.lock('middle').acquire({ ttl: '30s' })
+    const stands = async (): Promise<number> => (await first.view('middle'))[0]?.tickets.length ?? 0
+    await expect.poll(stands, { timeout: 5_000 }).toBe(4)
+    dead.cluster.close()
+    await expect.poll(stands, { timeout: 20_000 }).toBe(2)
+    const granted = await Promise.race([behind, new Promise((resolve) => setTimeout(resolve, 300))])
+    expect(granted).toBeUndefined()
+    expect(held.state).toBe('held')
+    await held.release()
+    await (await behind).release()
   })
 
   test('the shortest ttl is what the server says, and a shorter one is refused', async () => {

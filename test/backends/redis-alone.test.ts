@@ -5,7 +5,7 @@ import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { guarantees } from '../../src/backends/redis/guarantees.js'
-import { redis } from '../../src/backends/redis/index.js'
+import { ownRedis, redis } from '../../src/backends/redis/index.js'
 import { applies, cases, runCase } from '../../src/conformance/index.js'
 import { openPort } from '../../src/conformance/port.js'
 import { connect, openBackend } from '../../src/connect.js'
@@ -54,7 +54,7 @@ async function keysLeft(): Promise<string[]> {
 
 /** What clients sent while `fn` ran, without what scripts did. */
 async function commandsOf(fn: () => Promise<unknown>): Promise<string[]> {
-  const monitor = await new Redis(server.url).monitor()
+  const monitor = await raw.monitor()
   const seen: string[] = []
   const marker = randomUUID()
   const ended = new Promise<void>((resolve) => {
@@ -165,8 +165,7 @@ describe('the fence', () => {
   })
 
   test('grows from the last order given when the clock is an hour behind it', async () => {
-    // What a step back of an hour leaves behind: an order from the future. (The server's own clock cannot be turned
-    // in a test: libfaketime and the allocator of redis-server do not start together.)
+    // What a step back of an hour leaves behind: an order from the future. (The step itself: faults/redis-clock.test.ts.)
     const [seconds] = await raw.time()
     const ahead = BigInt(Number(seconds) + 3_600) * 1_000_000n
     await raw.set(LAST, String(ahead))
@@ -438,6 +437,19 @@ describe('clients', () => {
     })
     await own.stop()
     releasePort(port)
+  })
+
+  test('a connection of ours that the library has given up for good is made again', async () => {
+    const client = new Redis(server.url, { lazyConnect: true, enableOfflineQueue: false })
+    const locks = new Holdfast(ownRedis(client))
+    const lease = await locks.lock('ended').acquire()
+    client.disconnect()
+    await eventually('it is over', () => client.status === 'end')
+    await lease.renew().catch(() => undefined)
+    await eventually('it is held', () => lease.state === 'held' && client.status === 'ready')
+    expect(await lease.release()).toBe(true)
+    await locks.close()
+    await eventually('it is closed', () => client.status === 'end')
   })
 
   test('neither a held lease nor a server that is gone keeps the process alive', async () => {

@@ -18,7 +18,7 @@ import { type Server, startProxy, startZookeeper } from '../servers/index.js'
 import { describeBackend } from '../suite.js'
 
 const EVENTUALLY = { timeout: 20_000, interval: 20 }
-const guarantees = zookeeper({ hosts: 'localhost' }).guarantees
+const { guarantees } = zookeeper({ hosts: 'localhost', session: '2s' })
 
 describeBackend('zookeeper', guarantees, async () => {
   const server = await startZookeeper()
@@ -144,6 +144,49 @@ describe('the line on the servers', () => {
     expect((await children('/test/rw/where'))![0]).toContain('__READ__')
     expect((await children('/test/semaphore/where'))![0]).toContain('-permits-2-3-')
     await lease.release()
+  })
+
+  test('tickets of many lines are created, and deleted, by one request', async () => {
+    const backend = await open()
+    const leave = (one: JoinRequest) => ({ ...one, handle: one.id, keepMs: 0, tombstoneMs: 0 })
+    const requests = Array.from({ length: 50 }, (_, i) => request('mutex', `together-${i}`, randomUUID()))
+    // The second time the lines are known, and watched; from the third on they need not be read.
+    for (let round = 0; round < 3; round += 1) {
+      const again = requests.map((one) => ({ ...one, id: randomUUID() }))
+      expect(await backend.join(again)).toMatchObject(again.map(() => ({ state: 'granted' })))
+      expect(await backend.leave(again.map(leave))).toEqual(again.map(() => true))
+    }
+    const before = await received()
+    const standings = await backend.join(requests)
+    for (const [index, standing] of standings.entries()) {
+      const [node] = (await children(`/test/mutex/together-${index}`))!
+      const path = `/test/mutex/together-${index}/${node}`
+      const { czxid } = await answered<Stat>((reply) => raw.exists(path, undefined, reply))
+      expect(standing).toMatchObject({ state: 'granted', order: czxid })
+    }
+    const asked = requests.length * 2
+    expect(await backend.leave(requests.map(leave))).toEqual(requests.map(() => true))
+    expect((await received()) - before - asked).toBeLessThan(15)
+  })
+
+  test('one of many that was evicted, or whose parent is gone, is no harm to the others', async () => {
+    const backend = await open()
+    const names = ['bad-1', 'bad-2', 'bad-3', 'bad-2']
+    const requests = names.map((name) => request('mutex', name, randomUUID()))
+    const leave = (one: JoinRequest) => ({ ...one, handle: one.id, keepMs: 0, tombstoneMs: 0 })
+    const first = await backend.join(requests)
+    expect(first.map(({ state }) => state)).toEqual(['granted', 'granted', 'granted', 'waiting'])
+    await remove(`/test/mutex/bad-1/${(await children('/test/mutex/bad-1'))![0]!}`)
+    expect(await backend.leave(requests.map(leave))).toEqual([false, true, true, true])
+    // The client believes that this parent is there.
+    await remove('/test/mutex/bad-3')
+    const again = requests.map((one) => ({ ...one, id: randomUUID() }))
+    const second = await backend.join(again)
+    expect(second.map(({ state }) => state)).toEqual(['granted', 'granted', 'granted', 'waiting'])
+    expect(await children('/test/mutex/bad-1')).toHaveLength(1)
+    expect(await children('/test/mutex/bad-2')).toHaveLength(2)
+    expect(await children('/test/mutex/bad-3')).toHaveLength(1)
+    expect(await backend.leave(again.map(leave))).toEqual([true, true, true, true])
   })
 
   test('an idle parent is removed, and the fence goes on growing when the numbers start again', async () => {
@@ -343,6 +386,16 @@ describe('unfair: true', () => {
 })
 
 describe('opening', () => {
+  test('the least ttl is the session, as asked for and then as the servers give it', async () => {
+    const locks = connect({ session: '50ms' })
+    expect(locks.guarantees.minTtlMs).toBe(50)
+    await locks.ready()
+    // Two ticks of the server.
+    expect(locks.guarantees.minTtlMs).toBe(400)
+    await expect(locks.lock('short').acquire({ ttl: 399 })).rejects.toMatchObject({ code: 'CONFIG' })
+    await (await locks.lock('short').acquire({ ttl: 400 })).release()
+  })
+
   test('a host where nobody listens is an error at once', async () => {
     await expect(make({ hosts: '127.0.0.1:1' }).open(SILENT)).rejects.toMatchObject({ code: 'BACKEND' })
   })

@@ -4,7 +4,7 @@ import { BackendError } from '../../src/core/errors.js'
 import { Random } from '../simulation/random.js'
 import { clockOf, VirtualTime } from '../simulation/virtual-clock.js'
 
-function world(send: (items: readonly string[]) => Promise<string[]>, maxBatch = 3) {
+function world(send: (items: readonly string[]) => Promise<string[]>, maxBatch = 3, worthPipelining?: number) {
   const time = new VirtualTime()
   const calls: string[][] = []
   const batcher = new Batcher<string, string>({
@@ -14,8 +14,9 @@ function world(send: (items: readonly string[]) => Promise<string[]>, maxBatch =
       return send(items)
     },
     maxBatch: () => maxBatch,
+    worthPipelining,
     timeoutMs: 5_000,
-    describe: 'The store',
+    store: 'test',
   })
   const later = (ms: number): Promise<void> => new Promise((resolve) => void time.after(ms, resolve))
   return { time, calls, batcher, later }
@@ -33,6 +34,25 @@ test('what arrives while a call is under way travels in the next, at most maxBat
     ['a', 'b', 'c'],
     ['d', 'e'],
   ])
+})
+
+test('where calls may overlap, half of what is there goes out, and the rest follows at once if it is worth a call', async () => {
+  const send = async (items: readonly string[]): Promise<string[]> => {
+    await later(10)
+    return [...items]
+  }
+  const { time, calls, batcher, later } = world(send, 100, 2)
+  const answers = Promise.all(['a', 'b', 'c', 'd', 'e'].map((item) => batcher.push(item)))
+  await time.run(time.now + 1, () => {})
+  const first = [
+    ['a', 'b'],
+    ['c', 'd'],
+  ]
+  // The last alone is not worth a call of its own while others are under way.
+  expect(calls).toEqual(first)
+  await time.run(time.now + 100, () => {})
+  expect(calls).toEqual([...first, ['e']])
+  expect((await answers).map(({ result }) => result)).toEqual(['a', 'b', 'c', 'd', 'e'])
 })
 
 test('one bad item never fails the others: a failed batch is asked again in halves', async () => {

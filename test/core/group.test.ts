@@ -20,33 +20,65 @@ test('what a group took on its way to all keeps nobody out for its minHold', asy
   }
 })
 
-test('an abort during the first try of a group is heard', async () => {
+for (const atomicGroup of [true, false]) {
+  const how = atomicGroup ? 'in one step' : 'one by one'
+
+  test(`an abort during the first try of a group, ${how}, is answered at once, and what the try takes is given back`, async () => {
+    const { locks, trouble, at, later, view, time } = troubled({ guarantees: { atomicGroup } })
+    await locks.ready()
+    trouble.join = () => later(100)
+    const stop = new AbortController()
+    let stopped: unknown
+    locks
+      .all(['a', 'b'])
+      .acquire({ signal: stop.signal })
+      .catch((error: unknown) => (stopped = error))
+    await at(50)
+    stop.abort(new Error('enough'))
+    await at(0)
+    expect(stopped).toMatchObject({ message: 'enough' })
+    await at(200)
+    expect([await view('a'), await view('b')]).toEqual([[], []])
+    await locks.close()
+    expect(time.pending).toBe(0)
+  })
+}
+
+test('an abort while a group waits for one of its lines is answered at once, and the others are given back', async () => {
   const { locks, trouble, at, later, view } = troubled()
-  await locks.lock('b').acquire()
-  trouble.join = () => later(100)
+  const other = await locks.lock('b').acquire()
   const stop = new AbortController()
-  const group = locks.all(['a', 'b']).acquire({ signal: stop.signal })
-  const stopped = expect(group).rejects.toThrow('enough')
+  let stopped: unknown
+  locks
+    .all(['a', 'b'])
+    .acquire({ signal: stop.signal })
+    .catch((error: unknown) => (stopped = error))
   await at(50)
+  expect(await view('a')).toHaveLength(1)
+  trouble.leave = () => later(100)
   stop.abort(new Error('enough'))
+  await at(0)
+  expect(stopped).toMatchObject({ message: 'enough' })
   await at(200)
-  await stopped
   expect(await view('a')).toEqual([])
+  delete trouble.leave
+  await other.release()
   await locks.close()
 })
 
-test('a group that was had although its caller had given up stands nowhere', async () => {
-  const { locks, trouble, at, later, view } = troubled()
+test('a client that is closed after an abort waits until what the group took is given back', async () => {
+  const { locks, trouble, at, later, inside, time } = troubled()
   await locks.ready()
   trouble.join = () => later(100)
   const stop = new AbortController()
   const stopped = expect(locks.all(['a', 'b']).acquire({ signal: stop.signal })).rejects.toThrow('enough')
   await at(50)
   stop.abort(new Error('enough'))
-  await at(200)
-  await stopped
-  expect([await view('a'), await view('b')]).toEqual([[], []])
-  await locks.close()
+  const closed = locks.close()
+  await at(500)
+  await Promise.all([stopped, closed])
+  expect([await inside.view('a'), await inside.view('b')]).toEqual([[], []])
+  expect(time.pending).toBe(0)
 })
 
 test('close ends a group on its way, and leaves no ticket, timer or promise behind', async () => {

@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest'
 import { BackendError, ConfigError, LockLostError } from '../../src/core/errors.js'
 import { Holdfast } from '../../src/core/holdfast.js'
+import type { Lease } from '../../src/core/lease.js'
+import type { AcquireOptions } from '../../src/core/options.js'
 import { troubled } from './troubled.js'
 
 test('an adoption whose whole call failed is asked again: only we can repeat the swap', async () => {
@@ -58,4 +60,37 @@ test('an inner handle keeps the hold when the outer one is released in the same 
   expect(inner.state).toBe('held')
   expect(await inner.release()).toBe(true)
   await locks.close()
+})
+
+test('an adopted hold goes on with what was left of minHold and maxHold, and is renewed or not as before', async () => {
+  const { locks, at, backend, clock } = troubled()
+  const other = new Holdfast(backend, { clock })
+  const handOver = async (options: AcquireOptions): Promise<Lease> => {
+    const lease = await locks.lock('x').acquire(options)
+    await at(4_000)
+    return await other.adopt(await lease.serialize())
+  }
+  const brief = await handOver({ minHold: '10s' })
+  expect(await brief.release()).toBe(true)
+  await at(5_900)
+  expect(await locks.lock('x').tryAcquire()).toBeUndefined()
+  await at(200)
+
+  const hung = await handOver({ maxHold: '10s' })
+  await at(5_000)
+  expect(hung.state).toBe('held')
+  await at(20_000)
+  expect(hung.state).toBe('lost')
+
+  const once = await handOver({ renew: false })
+  await at(8_000)
+  expect(once.state).toBe('held')
+  await at(1_000)
+  expect(once.state).toBe('lost')
+
+  const plain = await handOver({})
+  await at(60_000)
+  expect(plain.state).toBe('held')
+  await plain.release()
+  await Promise.all([locks.close(), other.close()])
 })

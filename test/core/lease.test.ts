@@ -47,7 +47,9 @@ function world() {
     time.now = until
   }
   const later = (ms: number): Promise<void> => new Promise((resolve) => void time.after(ms, resolve))
-  return { time, skew, trouble, locks, at, later }
+  /** What the store keeps of the lease of a line's first ticket. */
+  const remainingMs = async (name: string): Promise<number> => (await inner.view(name))[0]!.tickets[0]!.remainingMs!
+  return { time, skew, trouble, locks, at, later, remainingMs }
 }
 
 const broken = (): Promise<never> => Promise.reject(new BackendError('broken', { retryable: true }))
@@ -140,6 +142,46 @@ test('a hold that was handed a shorter ttl by renew(ttl) is believed in for no l
   trouble.renew = broken
   await at(2_000)
   expect(lease.state).toBe('lost')
+})
+
+test('a shorter renewal that arrives after a longer one: belief is never ahead of the store', async () => {
+  const { locks, trouble, at, later, remainingMs } = world()
+  const lease = await locks.lock('x').acquire()
+  // The renewal of the ttl that it had so far hangs on its way, and arrives behind the longer one.
+  trouble.renew = () => {
+    delete trouble.renew
+    return later(4_000)
+  }
+  await at(3_100)
+  await lease.renew('60s')
+  expect(await remainingMs('x')).toBeGreaterThan(50_000)
+  expect(lease.remainingMs).toBeLessThan(9_000)
+  await at(3_990)
+  expect(lease.state).toBe('held')
+  for (let i = 0; i < 40; i += 1) {
+    await at(100)
+    expect(lease.remainingMs).toBeLessThan(await remainingMs('x'))
+  }
+  // Answered meanwhile: what is sent from now on is all there is.
+  expect(lease.remainingMs).toBeGreaterThan(50_000)
+  await lease.release()
+})
+
+test('a shorter renewal that was never answered bounds belief for as long as it may arrive', async () => {
+  const { locks, trouble, at } = world()
+  const lease = await locks.lock('x').acquire()
+  trouble.renew = () => {
+    delete trouble.renew
+    return broken()
+  }
+  await at(3_050)
+  await lease.renew('60s')
+  expect(lease.remainingMs).toBeLessThan(9_000)
+  await at(30_000)
+  expect(lease.remainingMs).toBeLessThan(9_000)
+  await at(40_000)
+  expect(lease.remainingMs).toBeGreaterThan(30_000)
+  await lease.release()
 })
 
 test('use gives back the function’s own result and error, and LockLostError only when asked for', async () => {

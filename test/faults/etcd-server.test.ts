@@ -108,7 +108,19 @@ describe('TLS', () => {
     const url = `etcd://127.0.0.1:${port}/?tls=true`
     const mine = `&cert=${file('client.crt')}&key=${file('client.key')}`
     const locks = await client(`${url}&ca=${file('ca.crt')}${mine}`)
-    await (await locks.lock('x').acquire()).release()
+    const others = await client(`${url}&ca=${file('ca.crt')}${mine}`)
+    const lease = await locks.lock('x').acquire({ ttl: 2_000 })
+    const waiting = others.lock('x').acquire({ ttl: 2_000 })
+    await expect.poll(async () => (await locks.view('x'))[0]?.tickets.length, { timeout: 5_000 }).toBe(2)
+    // Renewed, longer than it would last, and handed on by a push.
+    await new Promise((resolve) => setTimeout(resolve, 3_000))
+    expect(lease.state).toBe('held')
+    expect(await lease.release()).toBe(true)
+    await (await waiting).release()
+    const named = await client(`${url}&ca=${file('ca.crt')}${mine}&servername=127.0.0.1`)
+    await (await named.lock('x').acquire()).release()
+    const other = await failure(connect(`${url}&ca=${file('ca.crt')}${mine}&servername=elsewhere.example`))
+    expect(other.retryable).toBe(false)
     const stranger = await failure(connect(`${url}${mine}`))
     expect(stranger.message).toContain("certificate authority ('ca')")
     expect(stranger.retryable).toBe(false)

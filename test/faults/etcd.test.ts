@@ -290,6 +290,30 @@ describe('the connection', () => {
     await (await other.lock('given-up').acquire({ ttl: TTL, wait: '20s' })).release()
   })
 
+  test('a join whose lease ends before its answer comes holds nothing, and stands in line again', async () => {
+    const roster = new Roster()
+    const locks = await client(proxied())
+    const other = await client()
+    await (await locks.lock('warm').acquire({ ttl: TTL })).release()
+    for (const proxy of proxies) proxy.replies.fault = 'drop'
+    const pending = locks.lock('expired').acquire({ ttl: TTL })
+    const stands = async (): Promise<number> => (await other.view('expired'))[0]?.tickets.length ?? 0
+    await expect.poll(stands, { timeout: 5_000 }).toBe(1)
+    // From now on nothing passes, also no keep-alive: the ticket that nobody knows of ends with its lease.
+    for (const proxy of proxies) proxy.blackhole()
+    const next = await other.lock('expired').acquire({ ttl: TTL, wait: '20s' })
+    roster.enter(next)
+    await Promise.all(proxies.map((proxy) => proxy.heal()))
+    await expect.poll(stands, { timeout: 20_000 }).toBe(2)
+    expect(next.state).toBe('held')
+    await next.release()
+    const lease = await pending
+    roster.enter(lease)
+    expect(lease.fence).toBeGreaterThan(next.fence)
+    expect(await lease.release()).toBe(true)
+    expect(roster.violations).toEqual([])
+  })
+
   test('a connection that breaks all the time', async () => {
     const flapping = await Promise.all([client(proxied()), client(proxied()), client()])
     const contention = new Contention(flapping, 'flapping', TTL)
@@ -318,6 +342,21 @@ describe('the connection', () => {
     await other.release()
     await Promise.all(proxies.map((proxy) => proxy.heal()))
     await (await waiting).release()
+  })
+
+  test('the past is compacted away all the time, down to the present', async () => {
+    const contention = new Contention(await contenders(3), 'compaction', TTL)
+    const probe = await client()
+    for (let i = 0; i < 25; i += 1) {
+      const { fence } = await probe.lock('present').use(async (lease) => lease)
+      await run(etcdctl, ['--endpoints', `127.0.0.1:${cluster.members[i % 3]!.port}`, 'compact', String(fence)], {
+        env: { ...process.env, ETCDCTL_API: '3' },
+      })
+    }
+    await contention.everyone(3, 30_000)
+    await contention.stop()
+    expect(contention.roster.violations).toEqual([])
+    expect(contention.surprises).toEqual([])
   })
 
   test('members that are down when the client starts are passed over', async () => {

@@ -2,26 +2,33 @@ import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { connect } from '../../src/connect.js'
 import type { Holdfast } from '../../src/core/holdfast.js'
-import { type Proxy, type Server, startProxy, startRedis } from '../servers/index.js'
+import { type Proxy, type Server, startProxy, startRedis, TurnedClock } from '../servers/index.js'
 
 /** Five servers, each behind a proxy, and what a minority or a majority of them can do. docs/backends/quorum.md has the table. */
 
 let servers: Server[]
 let proxies: Proxy[]
 let url: string
+/** Of the last server. */
+const clock = new TurnedClock(0)
 const clients: Holdfast[] = []
 
+/** Longer than a loaded machine stands still, and short enough to wait for. */
+const MAX_TTL_MS = 5_000
+const COUNTS_AFTER_S = MAX_TTL_MS / 1_000 + 1
+const HOUR_S = 3_600
+
 beforeAll(async () => {
-  servers = await Promise.all(Array.from({ length: 5 }, () => startRedis()))
+  servers = await Promise.all([0, 1, 2, 3, 4].map((at) => startRedis(at === 4 ? { clock } : {})))
   proxies = await Promise.all(servers.map((server) => startProxy(server)))
-  url = `redlock://${proxies.map(({ port }) => `127.0.0.1:${port}`).join(',')}?maxTtl=2s`
+  url = urlOf(proxies)
 })
 afterAll(async () => {
   await Promise.all(proxies.map((proxy) => proxy.stop()))
   await Promise.all(servers.map((server) => server.stop()))
 })
 beforeEach(async () => {
-  await Promise.all(servers.map((server) => upFor(server, 3)))
+  await Promise.all(servers.map((server) => upFor(server, COUNTS_AFTER_S)))
 })
 afterEach(async () => {
   for (const server of servers) if (server.pid !== 0) server.resume()
@@ -30,7 +37,12 @@ afterEach(async () => {
   await Promise.all(clients.splice(0).map((locks) => locks.close()))
 })
 
-async function client(ttl: `${number}ms` = '2000ms'): Promise<Holdfast> {
+// No answer of a healthy server is lost to a loaded machine: what would be a yes or no must not become an unknown.
+function urlOf(ways: readonly Proxy[]): string {
+  return `redlock://${ways.map(({ port }) => `127.0.0.1:${port}`).join(',')}?maxTtl=${MAX_TTL_MS}ms&nodeTimeout=2s`
+}
+
+async function client(ttl = MAX_TTL_MS): Promise<Holdfast> {
   const locks = await connect(url, { ttl })
   clients.push(locks)
   return locks
@@ -53,6 +65,17 @@ async function upFor(server: Server, seconds: number): Promise<void> {
   })
 }
 
+/** All five were up for long enough and have learnt each other's orders: from now on any three will do. */
+async function allCount(): Promise<void> {
+  await eventually('all five count', async () => {
+    const counts = servers.map(async (server) => {
+      const run = /run_id:(\w+)/.exec(String(await ask(server, 'INFO', 'server')))?.[1]
+      return run !== undefined && (await ask(server, 'GET', 'holdfast:\0learnt')) === run
+    })
+    return (await Promise.all(counts)).every(Boolean)
+  })
+}
+
 async function eventually(what: string, look: () => Promise<boolean> | boolean): Promise<void> {
   const end = performance.now() + 30_000
   while (!(await look())) {
@@ -64,33 +87,36 @@ async function eventually(what: string, look: () => Promise<boolean> | boolean):
 const aborted = (signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => (signal.aborted ? resolve() : signal.addEventListener('abort', () => resolve())))
 
-const killed = (at: number): Promise<void> => servers[at]!.kill()
 const faults: Record<string, (at: number) => unknown> = {
-  killed,
+  killed: (at) => servers[at]!.kill(),
   blackholed: (at) => proxies[at]!.blackhole(),
-  'slow by a second': (at) => (proxies[at]!.replies.delayMs = 1_000),
+  'slow by three seconds': (at) => (proxies[at]!.replies.delayMs = 3_000),
   'stopped (SIGSTOP)': (at) => servers[at]!.pause(),
   wiped: (at) => ask(servers[at]!, 'FLUSHALL'),
 }
 
 describe('a minority', () => {
   for (const [what, fault] of Object.entries(faults)) {
-    test(`two of five ${what}: holds stay held, others stay out, new ones are had, fences grow`, async () => {
-      const [a, b] = [await client(), await client()]
-      const lease = await a.lock(`minority ${what}`).acquire()
-      await fault(0)
-      await fault(1)
-      expect(await b.lock(`minority ${what}`).tryAcquire()).toBeUndefined()
-      await lease.renew()
-      expect(lease.state).toBe('held')
-      const other = await b.lock(`new ${what}`).acquire({ wait: '20s' })
-      expect(other.fence > lease.fence).toBe(true)
-      await other.release()
-      await lease.release()
-      const next = await b.lock(`minority ${what}`).acquire({ wait: '20s' })
-      expect(next.fence > lease.fence && next.fence > other.fence).toBe(true)
-      await next.release()
-    })
+    for (const [count, which] of [['one', [3]] as const, ['two', [0, 1]] as const]) {
+      test(`${count} of five ${what}: holds stay held, others stay out, new ones are had, fences grow`, async () => {
+        const [a, b] = [await client(), await client()]
+        await allCount()
+        const name = `${count} ${what}`
+        const lease = await a.lock(name).acquire()
+        for (const at of which) await fault(at)
+        expect(await b.lock(name).tryAcquire()).toBeUndefined()
+        await lease.renew()
+        expect(lease.state).toBe('held')
+        const waiting = b.lock(name).acquire({ wait: '30s' })
+        const other = await b.lock(`new ${name}`).acquire({ wait: '30s' })
+        expect(other.fence > lease.fence).toBe(true)
+        await other.release()
+        await lease.release()
+        const next = await waiting
+        expect(next.fence > lease.fence && next.fence > other.fence).toBe(true)
+        await next.release()
+      })
+    }
   }
 
   test('a server that lost a held ticket gets it again with the next renewal', async () => {
@@ -110,8 +136,20 @@ describe('a minority', () => {
 })
 
 describe('a majority', () => {
+  test('three of five that are slow to answer at first are waited for', async () => {
+    for (const proxy of proxies.slice(2)) proxy.replies.fault = 'hold'
+    const asked = proxies.slice(2).map(async (proxy) => await proxy.next('replies'))
+    const connecting = client()
+    await Promise.all(asked)
+    // Longer than one server is waited for where a majority is there without it.
+    await new Promise((resolve) => setTimeout(resolve, 2_500))
+    await Promise.all(proxies.map((proxy) => proxy.heal()))
+    const locks = await connecting
+    expect(await locks.lock('slow-to-come').tryAcquire()).toBeDefined()
+  })
+
   test('three of five gone: the holder stops at its deadline, nobody gets anything, each server’s answer is told', async () => {
-    const locks = await client('1500ms')
+    const locks = await client(1_500)
     const lease = await locks.lock('majority').acquire()
     for (const at of [0, 1, 2]) proxies[at]!.blackhole()
     await aborted(lease.signal)
@@ -129,8 +167,7 @@ describe('a restart', () => {
   /** A client with proxies of its own, so that it can be cut off from some servers while others are not. */
   async function ownClient(): Promise<{ locks: Holdfast; own: Proxy[] }> {
     const own = await Promise.all(servers.map((server) => startProxy(server)))
-    const hosts = own.map(({ port }) => `127.0.0.1:${port}`).join(',')
-    const locks = await connect(`redlock://${hosts}?maxTtl=2s`, { ttl: '2s' })
+    const locks = await connect(urlOf(own), { ttl: MAX_TTL_MS })
     clients.push(locks)
     return { locks, own }
   }
@@ -149,7 +186,7 @@ describe('a restart', () => {
       .catch(() => undefined)
     expect(taken).toBeUndefined()
     // Even when 3 has been up for long enough, it has to learn the orders of three others first, and reaches two.
-    await upFor(servers[2]!, 3)
+    await upFor(servers[2]!, COUNTS_AFTER_S)
     expect(
       await two.locks
         .lock('three')
@@ -172,7 +209,7 @@ describe('a restart', () => {
     const restarted = performance.now()
     await Promise.all(servers.map((server) => server.start()))
     const next = await locks.lock('all').acquire({ wait: '30s' })
-    expect(performance.now() - restarted).toBeGreaterThan(2_000)
+    expect(performance.now() - restarted).toBeGreaterThan(MAX_TTL_MS)
     expect(lease.signal.aborted).toBe(true)
     expect(next.fence > lease.fence).toBe(true)
     await next.release()
@@ -180,22 +217,61 @@ describe('a restart', () => {
 })
 
 describe('a clock', () => {
-  test('of one server an hour ahead: everybody goes on, and fences grow over every majority', async () => {
-    // What its clock an hour ahead makes of its orders. (Its own clock cannot be turned in a test: libfaketime and
-    // the allocator of redis-server do not start together.)
-    const [seconds] = (await ask(servers[4]!, 'TIME')) as [string]
-    await ask(servers[4]!, 'SET', 'holdfast:\0last', String(BigInt(Number(seconds) + 3_600) * 1_000_000n))
+  afterEach(() => clock.turn(0))
+
+  /** The fences that new clients get, one after the other, each cut off from some servers. */
+  async function fencesWithout(...cuts: number[][]): Promise<bigint[]> {
     const fences: bigint[] = []
-    for (const cut of [[0], [4], [1], [4], [2], [3], [4, 0], [1, 2]]) {
-      const locks = await client()
+    for (const cut of cuts) {
       for (const at of cut) proxies[at]!.blackhole()
-      const lease = await locks.lock('ahead').acquire({ wait: '20s' })
+      const locks = await client()
+      const lease = await locks.lock('turned').acquire({ wait: '30s' })
       fences.push(lease.fence)
       await lease.release()
       await Promise.all(proxies.map((proxy) => proxy.heal()))
       for (const at of cut) proxies[at]!.cutNow()
       await Promise.all(clients.splice(0).map((one) => one.close()))
     }
+    return fences
+  }
+
+  function expectGrowing(fences: readonly bigint[]): void {
     for (const [i, fence] of fences.entries()) if (i > 0) expect(fence > fences[i - 1]!, `${i}`).toBe(true)
+  }
+
+  test('of one server steps an hour forward: its leases end, the holds do not', async () => {
+    const [a, b] = [await client(), await client()]
+    await allCount()
+    const lease = await a.lock('stepped').acquire()
+    await eventually('all have it', async () =>
+      (await Promise.all(servers.map((s) => ask(s, 'EXISTS', 'holdfast:stepped')))).every((n) => n === 1),
+    )
+    clock.turn(HOUR_S)
+    expect(await ask(servers[4]!, 'EXISTS', 'holdfast:stepped')).toBe(0)
+    expect(await b.lock('stepped').tryAcquire()).toBeUndefined()
+    await lease.renew()
+    expect(lease.state).toBe('held')
+    await lease.release()
+    const next = await b.lock('stepped').acquire({ wait: '30s' })
+    expect(next.fence > lease.fence).toBe(true)
+    await next.release()
+  })
+
+  test('of one server an hour ahead, and then set right: everybody goes on, and fences grow over every majority', async () => {
+    clock.turn(HOUR_S)
+    await servers[4]!.kill()
+    await servers[4]!.start()
+    await upFor(servers[4]!, COUNTS_AFTER_S)
+    const [seconds] = (await ask(servers[4]!, 'TIME')) as [string]
+    expect(Number(seconds) - Date.now() / 1_000).toBeGreaterThan(HOUR_S - 60)
+    await client()
+    await allCount()
+    const ahead = await fencesWithout([0], [4], [1], [4], [2], [3], [4, 0], [1, 2])
+    // It was among the voters, and what it gave is what all give since.
+    expect(ahead.at(-1)! / 1_000_000n > BigInt(seconds) - 60n).toBe(true)
+    clock.turn(0)
+    // By its clock it was started in the future, so it does not count for those who come now; four do.
+    expectGrowing([...ahead, ...(await fencesWithout([], [4], [0], [4, 1], [2]))])
+    await servers[4]!.kill()
   })
 })

@@ -257,4 +257,38 @@ describe('the server', () => {
     })
     await expect(locks.lock('gone').tryAcquire()).rejects.toMatchObject({ code: 'BACKEND', retryable: true })
   })
+
+  // What cannot hold: two may hold until the first renews. What does: the fence tells them apart, and the first is told.
+  async function expectForgotten(locks: Holdfast, target: Server, forget: (admin: Redis) => Promise<unknown>) {
+    const lease = await locks.lock('forgotten').acquire()
+    const waiting = locks.lock('forgotten').acquire({ wait: '30s' })
+    await eventually('it waits', async () => (await locks.view('forgotten'))[0]?.tickets.length === 2)
+    await forget(raw(target))
+    // The waiter stands in line again by itself, before or behind one who comes now.
+    const other = (await client(target.url)).lock('forgotten').acquire({ wait: '30s' })
+    const served = [waiting, other].map(async (acquiring) => {
+      const next = await acquiring
+      expect(next.fence > lease.fence).toBe(true)
+      expect(await next.release()).toBe(true)
+    })
+    await aborted(lease.signal)
+    expect(lease.state).toBe('lost')
+    expect(await lease.release()).toBe(false)
+    await Promise.all(served)
+  }
+
+  test('flushed (FLUSHALL): holders are told at their next renewal, waiters stand in line again, the fence grows', async () => {
+    const redis = await server()
+    await expectForgotten(await client(redis.url), redis, (admin) => admin.flushall())
+  })
+
+  test('full, and allowed to evict anything (allkeys-random): the same', async () => {
+    const redis = await server()
+    await expectForgotten(await client(redis.url), redis, async (admin) => {
+      await admin.config('SET', 'maxmemory-policy', 'allkeys-random')
+      await admin.config('SET', 'maxmemory', '1')
+      await eventually('all is evicted', async () => (await admin.set('junk', '1').catch(() => admin.dbsize())) === 0)
+      await admin.config('SET', 'maxmemory', '0')
+    })
+  })
 })

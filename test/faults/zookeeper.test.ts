@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { connect as connectSocket, createServer, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { answered, ZooKeeperClient } from '../../src/backends/zookeeper/client/client.js'
 import { zookeeper } from '../../src/backends/zookeeper/index.js'
 import type { Backend, JoinRequest } from '../../src/core/backend.js'
 import { Holdfast } from '../../src/core/holdfast.js'
@@ -276,6 +277,33 @@ describe('one server', () => {
     await late.stop()
   })
 
+  test('a parent that went and came between our leaving and our joining again is not taken for the old one', async () => {
+    const late = await startLateProxy(server.port)
+    const backend = await open(late.port)
+    const other = await open(server.port)
+    const [mine, again, theirs] = [randomUUID(), randomUUID(), randomUUID()]
+    const leave = (id: string) => ({ ...request('reborn', id), handle: id, keepMs: 0, tombstoneMs: 0 })
+    expect((await backend.join([request('reborn', mine)]))[0]).toMatchObject({ state: 'granted' })
+    // Our node goes, but its answer and our next creation are on their way while the others come.
+    late.holdReplies()
+    const leaving = backend.leave([leave(mine)])
+    await vi.waitFor(async () => expect(await other.view('reborn')).toHaveLength(0), EVENTUALLY)
+    late.hold()
+    const joining = backend.join([request('reborn', again)])
+    await late.held(again)
+    const client = await openClient(server.port)
+    await answered<true>((reply) => client.delete('/one/mutex/reborn', reply))
+    // The same number as ours had: what comes next seems to come right behind us.
+    expect((await other.join([request('reborn', theirs)]))[0]).toMatchObject({ state: 'granted' })
+    late.release()
+    expect(await leaving).toEqual([true])
+    expect((await joining)[0]).toMatchObject({ state: 'waiting' })
+    await client.session.close()
+    await other.close()
+    await backend.close()
+    await late.stop()
+  })
+
   test('a session that ends while creating: the node of the old session is not taken for ours', async () => {
     const proxy = await startProxy(server)
     const backend = await open(proxy.port)
@@ -325,6 +353,8 @@ interface LateProxy {
   readonly port: number
   /** From now on what clients send is kept back. */
   hold(): void
+  /** From now on what the server answers is kept back. */
+  holdReplies(): void
   /** Resolves when something kept back holds this text. */
   held(text: string): Promise<void>
   /** Breaks the connections of the clients; the server does not learn of it yet. */
@@ -334,8 +364,19 @@ interface LateProxy {
   stop(): Promise<void>
 }
 
+async function openClient(port: number): Promise<ZooKeeperClient> {
+  return await new Promise((resolve) => {
+    const client: ZooKeeperClient = new ZooKeeperClient(
+      { hosts: [{ host: '127.0.0.1', port }], timeoutMs: 10_000, tickMs: 200 },
+      { connected: () => resolve(client), disconnected: () => undefined, expired: () => undefined },
+    )
+    client.session.start()
+  })
+}
+
 async function startLateProxy(target: number): Promise<LateProxy> {
   let holding = false
+  let holdingReplies = false
   const kept: { chunk: Buffer; to: Socket }[] = []
   const sockets = new Set<Socket>()
   const down = new Set<Socket>()
@@ -349,17 +390,23 @@ async function startLateProxy(target: number): Promise<LateProxy> {
       socket.on('error', () => socket.destroy())
     }
     client.on('data', (chunk: Buffer) => (holding && slow ? void kept.push({ chunk, to: up }) : up.write(chunk)))
-    up.on('data', (chunk: Buffer) => client.writable && client.write(chunk))
+    up.on('data', (chunk: Buffer) => {
+      if (holdingReplies) kept.push({ chunk, to: client })
+      else if (client.writable) client.write(chunk)
+    })
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
     port: (server.address() as { port: number }).port,
     hold: () => (holding = true),
+    holdReplies: () => (holdingReplies = true),
     held: (text) => vi.waitFor(() => expect(kept.some(({ chunk }) => chunk.includes(text))).toBe(true), EVENTUALLY),
     cutClients: () => {
       for (const socket of down) socket.destroy()
     },
     release: () => {
+      holding = false
+      holdingReplies = false
       for (const { chunk, to } of kept.splice(0)) to.write(chunk)
     },
     stop: async () => {

@@ -53,7 +53,7 @@ const twoHolders: Evidence = {
 }
 const fine: Evidence = { ...twoHolders, history: [acquire], tally: { ...twoHolders.tally, lostUpdates: 0 }, visits: [] }
 
-const recipes = [recipe('redis-broken', 'Redis: <broken>', false), recipe('holdfast-redis', 'Holdfast on Redis', true)]
+const recipes = [recipe('redis-spin', 'Redis: <broken>', false), recipe('holdfast-redis', 'Holdfast on Redis', true)]
 const situations = [situation('holder-paused', 'holder paused'), situation('re-entry', 'holder re-enters')]
 const cells: Cell[] = recipes.flatMap((one, row) =>
   situations.map((two, column) => {
@@ -119,10 +119,13 @@ describe('the report in a browser', () => {
     expect(await sheet.locator('.hold').count()).toBe(2)
     expect(await sheet.locator('.clash.broke').count()).toBe(1)
     expect(await sheet.locator('.mark.fault text').textContent()).toContain('A: stopped <here>')
+    expect(await focused(page)).toBe('H3')
     await page.keyboard.press('ArrowRight')
-    await page.waitForFunction(`location.hash === '#redis-broken--re-entry'`)
+    await page.waitForFunction(`location.hash === '#redis-spin--re-entry'`)
     await page.keyboard.press('Escape')
     await page.waitForFunction(`document.querySelector('.sheet:target') === null`)
+    // Back in the matrix, where one had got to.
+    await page.waitForFunction(`document.activeElement.getAttribute('href') === '#redis-spin--re-entry'`)
     expect(troubles).toEqual([])
     await page.close()
   })
@@ -141,8 +144,12 @@ describe('the report in a browser', () => {
 
   test('fits a narrow window: the matrix scrolls, the page does not', async () => {
     const { page } = await opened({ width: 400 })
-    const overflow = await page.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
-    expect(overflow).toBeLessThanOrEqual(0)
+    expect(await overflow(page)).toBeLessThanOrEqual(0)
+    await page.locator('tbody td a').first().click()
+    expect(await overflow(page)).toBeLessThanOrEqual(0)
+    // A picture shrunk to the window could not be read: it scrolls by itself.
+    const picture = await page.locator('section.sheet:visible svg.timeline').boundingBox()
+    expect(picture?.width).toBeGreaterThan(600)
     await page.close()
   })
 
@@ -153,6 +160,17 @@ describe('the report in a browser', () => {
     await page.close()
   })
 })
+
+async function focused(page: Page): Promise<string> {
+  return await page.evaluate<string>('document.activeElement.tagName')
+}
+
+/** By how much the page is wider than the window. */
+async function overflow(page: Page): Promise<number> {
+  return await page.evaluate<number>(
+    `Math.max(...[document.documentElement, ...document.querySelectorAll('.sheet:target')].map((one) => one.scrollWidth - innerWidth))`,
+  )
+}
 
 /** The contrast of two colours, as accessibility guidelines count it. */
 function contrast(one: string, other: string): number {

@@ -16,4 +16,5 @@ export {
   startRedis,
   startSentinel,
 } from './redis.js'
+export { TurnedClock } from './turned-clock.js'
 export { startZookeeper, startZookeeperEnsemble, type ZookeeperOptions } from './zookeeper.js'

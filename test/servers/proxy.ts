@@ -41,15 +41,16 @@ export interface Proxy {
   /** Everything passes again, at once, for new and old connections. */
   heal(): Promise<void>
   /**
-   * Resolves when bytes next come this way (and, with `match`, when they hold that text): the moment to act on.
+   * Resolves when bytes next come this way (and, with `match`, when they hold that text or are said to match): the
+   * moment to act on.
    */
-  next(way: 'requests' | 'replies', match?: string): Promise<void>
+  next(way: 'requests' | 'replies', match?: string | ((chunk: Buffer) => boolean)): Promise<void>
   stop(): Promise<void>
 }
 
 interface Watcher {
   readonly way: 'requests' | 'replies'
-  readonly match: string | undefined
+  readonly match: string | ((chunk: Buffer) => boolean) | undefined
   readonly resolve: () => void
 }
 
@@ -123,7 +124,7 @@ class TcpProxy implements Proxy {
     await this.listen()
   }
 
-  next(way: 'requests' | 'replies', match?: string): Promise<void> {
+  next(way: 'requests' | 'replies', match?: string | ((chunk: Buffer) => boolean)): Promise<void> {
     return new Promise((resolve) => this.#watchers.push({ way, match, resolve }))
   }
 
@@ -173,9 +174,10 @@ class TcpProxy implements Proxy {
   }
 
   #tell(name: 'requests' | 'replies', chunk: Buffer): void {
-    const due = this.#watchers.filter(
-      ({ way, match }) => way === name && (match === undefined || chunk.includes(match)),
-    )
+    const due = this.#watchers.filter(({ way, match }) => {
+      if (way !== name) return false
+      return match === undefined || (typeof match === 'string' ? chunk.includes(match) : match(chunk))
+    })
     this.#watchers = this.#watchers.filter((watcher) => !due.includes(watcher))
     for (const { resolve } of due) resolve()
   }

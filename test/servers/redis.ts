@@ -7,6 +7,7 @@ import { outsideServer } from './outside.js'
 import { freePort, freePorts } from './ports.js'
 import { ask } from './probe.js'
 import { flags, type Server, startServer } from './process.js'
+import type { TurnedClock } from './turned-clock.js'
 import { temporaryDirectory } from './watchdog.js'
 
 export interface RedisOptions {
@@ -14,9 +15,8 @@ export interface RedisOptions {
   readonly persistence?: boolean
   /** Further arguments of redis-server: ['--maxmemory', '2mb']. */
   readonly args?: readonly string[]
-  readonly env?: Readonly<Record<string, string>>
-  /** Start it under another program: ['faketime', '-f', '+1h']. */
-  readonly under?: readonly string[]
+  /** Its wall clock, for the test to turn. */
+  readonly clock?: TurnedClock
 }
 
 /** One Redis server. */
@@ -26,7 +26,6 @@ export async function startRedis(options: RedisOptions = {}): Promise<Server> {
   const file = await ensure('redis-server')
   const port = await freePort()
   const directory = temporaryDirectory('redis')
-  const [wrapper, ...wrapperArgs] = options.under ?? []
   const persistence = options.persistence === true ? { appendonly: 'yes', appendfsync: 'always' } : {}
   const settings = { port: String(port), bind: '127.0.0.1', dir: directory, save: '', 'protected-mode': 'no' }
   const args = [...flags({ ...settings, ...persistence }), ...(options.args ?? [])]
@@ -35,9 +34,9 @@ export async function startRedis(options: RedisOptions = {}): Promise<Server> {
     url: `redis://127.0.0.1:${port}`,
     port,
     directory,
-    file: wrapper === undefined ? file : await ensure(wrapper),
-    args: wrapper === undefined ? args : [...wrapperArgs, file, ...args],
-    ...(options.env === undefined ? {} : { env: options.env }),
+    file,
+    args,
+    ...(options.clock === undefined ? {} : { env: await options.clock.env(directory) }),
     ready: () => answers(port),
   })
 }

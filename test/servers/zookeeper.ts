@@ -17,6 +17,9 @@ export interface ZookeeperOptions {
   readonly config?: readonly string[]
   /** Further arguments of java, before the class: ['-Dzookeeper.skipACL=yes']. */
   readonly args?: readonly string[]
+  readonly env?: Readonly<Record<string, string>>
+  /** Further jars of /usr/share/java, beyond what ZooKeeper itself names: ['netty-codec']. */
+  readonly jars?: readonly string[]
 }
 
 /** One ZooKeeper server. */
@@ -65,6 +68,7 @@ export async function startZookeeperEnsemble(options: ZookeeperOptions & { size?
         otherPorts: [quorum[index] as number, election[index] as number],
         directory,
         file: java,
+        ...(options.env === undefined ? {} : { env: options.env }),
         args: [
           // Quick to start, small, and one garbage collector thread: three of them share two cores.
           '-Xmx256m',
@@ -75,7 +79,7 @@ export async function startZookeeperEnsemble(options: ZookeeperOptions & { size?
           '-Dorg.slf4j.simpleLogger.defaultLogLevel=warn',
           ...(options.args ?? []),
           '-cp',
-          `${JAR}:/usr/share/java/slf4j-simple.jar`,
+          [JAR, ...['slf4j-simple', ...(options.jars ?? [])].map((jar) => `/usr/share/java/${jar}.jar`)].join(':'),
           'org.apache.zookeeper.server.quorum.QuorumPeerMain',
           join(directory, 'zoo.cfg'),
         ],

@@ -1,12 +1,4 @@
-import { execFile } from 'node:child_process'
-import { readFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { type AddressInfo, connect as connectSocket } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createServer } from 'node:tls'
-import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { Belief } from '../../src/backends/zookeeper/client/belief.js'
 import {
@@ -19,8 +11,14 @@ import {
 import { CODE } from '../../src/backends/zookeeper/client/errors.js'
 import { Reader, Writer } from '../../src/backends/zookeeper/client/jute.js'
 import { EVENT, MODE, type MultiResult, OPEN_ACL, type Stat } from '../../src/backends/zookeeper/client/protocol.js'
+import {
+  createTogether,
+  type Creation,
+  deleteTogether,
+  type Deletion,
+} from '../../src/backends/zookeeper/client/together.js'
 import type { SessionOptions } from '../../src/backends/zookeeper/client/session.js'
-import { ensure, type Proxy, type Server, startProxy, startZookeeper } from '../servers/index.js'
+import { type Proxy, type Server, startProxy, startZookeeper } from '../servers/index.js'
 
 const EVENTUALLY = { timeout: 20_000, interval: 10 }
 const EMPTY = new Uint8Array(0)
@@ -63,6 +61,9 @@ async function open(port: number, change: Partial<SessionOptions> = {}): Promise
 
 const create = (client: ZooKeeperClient, path: string, mode: (typeof MODE)[keyof typeof MODE]): Promise<Created> =>
   answered<Created>((reply) => client.create(path, Buffer.from('data'), OPEN_ACL, mode, reply))
+
+const stat = (client: ZooKeeperClient, path: string): Promise<Stat | undefined> =>
+  found<Stat>((reply) => client.exists(path, undefined, reply))
 
 test('jute: what is written is read', () => {
   const long = 'ü€😀'.repeat(200)
@@ -137,9 +138,91 @@ describe('requests', () => {
     const step = (path: string) => ({ op: 'create', path, data: EMPTY, acl: OPEN_ACL, mode: MODE.ephemeral }) as const
     const results = await answered<MultiResult[]>((reply) => client.multi([step('/m1'), step('/m2')], reply))
     expect(results).toMatchObject([{ path: '/m1' }, { path: '/m2' }])
+    expect((await stat(client, '/m1'))!.czxid).toBe((await stat(client, '/m2'))!.czxid)
     const failing = answered<MultiResult[]>((reply) => client.multi([step('/m3'), step('/m1')], reply))
     await expect(failing).rejects.toMatchObject({ code: CODE.nodeExists })
     expect(await found<Stat>((reply) => client.exists('/m3', undefined, reply))).toBeUndefined()
+  })
+})
+
+describe('requests that are sent together', () => {
+  const creation = (path: string, reply: Creation['reply']): Creation => ({
+    op: 'create',
+    path,
+    data: EMPTY,
+    acl: OPEN_ACL,
+    mode: MODE.ephemeralSequential,
+    reply,
+  })
+  const createAll = (client: ZooKeeperClient, paths: readonly string[]) => {
+    const creations: Creation[] = []
+    const nodes = paths.map((path) =>
+      answered<{ path: string; czxid: bigint }>((reply) => void creations.push(creation(path, reply))),
+    )
+    createTogether(client, creations)
+    return Promise.allSettled(nodes)
+  }
+  const deleteAll = (client: ZooKeeperClient, paths: readonly string[]) => {
+    const deletions: Deletion[] = []
+    const deleted = paths.map((path) =>
+      answered<true>((reply) => void deletions.push({ op: 'delete', path, version: -1, reply })),
+    )
+    deleteTogether(client, deletions)
+    return Promise.allSettled(deleted)
+  }
+
+  test('200 nodes: the number that each is said to have is its czxid, and few transactions were needed', async () => {
+    const { client } = await open(server.port)
+    const parents = Array.from({ length: 200 }, (_, i) => `/together-${i}`)
+    await Promise.all(parents.map((path) => create(client, path, MODE.persistent)))
+    const made = await createAll(
+      client,
+      parents.map((path) => `${path}/n-`),
+    )
+    const numbers = new Set<bigint>()
+    for (const one of made) {
+      if (one.status === 'rejected') throw one.reason
+      expect((await stat(client, one.value.path))!.czxid).toBe(one.value.czxid)
+      numbers.add(one.value.czxid)
+    }
+    expect(numbers.size).toBeLessThan(10)
+    const deleted = await deleteAll(
+      client,
+      parents.map((path) => `${path}/n-0000000000`),
+    )
+    expect(deleted.every(({ status }) => status === 'fulfilled')).toBe(true)
+    for (const path of parents) expect((await stat(client, path))!.numChildren).toBe(0)
+  })
+
+  test('where one of them is refused, it alone is', async () => {
+    const { client } = await open(server.port)
+    await Promise.all(['/t-a', '/t-b', '/t-c'].map((path) => create(client, path, MODE.persistent)))
+    const made = await createAll(client, ['/t-a/n-', '/t-none/n-', '/t-b/n-'])
+    expect(made).toMatchObject([
+      { value: { path: '/t-a/n-0000000000' } },
+      { reason: { code: CODE.noNode } },
+      { value: { path: '/t-b/n-0000000000' } },
+    ])
+    for (const one of made) {
+      if (one.status === 'fulfilled') expect((await stat(client, one.value.path))!.czxid).toBe(one.value.czxid)
+    }
+    const deleted = await deleteAll(client, ['/t-a/n-0000000000', '/t-c/n-0000000000', '/t-b/n-0000000000'])
+    expect(deleted).toMatchObject([{ value: true }, { reason: { code: CODE.noNode } }, { value: true }])
+  })
+
+  test('an answer that is lost is lost for all of them, and nothing is asked for twice', async () => {
+    const { client } = await open(proxy.port)
+    const { client: observer } = await open(server.port)
+    await Promise.all(['/l-a', '/l-b'].map((path) => create(observer, path, MODE.persistent)))
+    proxy.replies.fault = 'drop'
+    const creating = createAll(client, ['/l-a/n-', '/l-b/n-'])
+    await vi.waitFor(async () => expect((await stat(observer, '/l-b'))!.numChildren).toBe(1), EVENTUALLY)
+    proxy.cutNow()
+    await proxy.heal()
+    const lost = { reason: { code: CODE.connectionLoss, sent: true } }
+    expect(await creating).toMatchObject([lost, lost])
+    await vi.waitFor(() => answered<true>((reply) => client.sync(reply)), EVENTUALLY)
+    for (const path of ['/l-a', '/l-b']) expect((await stat(observer, path))!.numChildren).toBe(1)
   })
 })
 
@@ -231,48 +314,4 @@ describe('watches', () => {
     expect(log).toEqual(['new session', 'broken', 'back'])
     expect(client.session.watches.size).toBe(19_949)
   })
-})
-
-test('TLS, with the certificate checked', async () => {
-  const directory = await mkdtemp(join(tmpdir(), 'holdfast-tls-'))
-  const store = join(directory, 'store.p12')
-  const keytool = (...args: string[]) =>
-    promisify(execFile)('keytool', [...args, '-keystore', store, '-storepass', 'password', '-alias', 'zk'])
-  await ensure('java')
-  await keytool(
-    '-genkeypair',
-    '-keyalg',
-    'EC',
-    '-dname',
-    'CN=localhost',
-    '-ext',
-    'san=ip:127.0.0.1',
-    '-storetype',
-    'PKCS12',
-  )
-  await keytool('-exportcert', '-rfc', '-file', join(directory, 'ca.pem'))
-  // TLS ends before the server; to the client that is all the same.
-  const secure = createServer({ pfx: readFileSync(store), passphrase: 'password' }, (socket) => {
-    const up = connectSocket(server.port, '127.0.0.1')
-    for (const one of [socket, up]) one.on('error', () => one.destroy())
-    socket.pipe(up).pipe(socket)
-  })
-  secure.on('tlsClientError', () => undefined)
-  await new Promise<void>((resolve) => secure.listen(0, '127.0.0.1', resolve))
-  const { port } = secure.address() as AddressInfo
-  const ca = readFileSync(join(directory, 'ca.pem'))
-  const { client } = await open(port, { tls: { ca } })
-  expect((await create(client, '/tls', MODE.ephemeral)).path).toBe('/tls')
-  const log: string[] = []
-  const stranger = new ZooKeeperClient(
-    { hosts: [{ host: '127.0.0.1', port }], timeoutMs: 2_000, tickMs: 200, tls: {} },
-    { connected: () => void log.push('connected'), disconnected: () => undefined, expired: () => undefined },
-  )
-  stranger.session.start()
-  await vi.waitFor(() => expect(String(stranger.session.lastError?.message)).toMatch(/certificate/), EVENTUALLY)
-  expect(log).toEqual([])
-  await stranger.session.close()
-  await client.session.close()
-  await new Promise((resolve) => secure.close(resolve))
-  await rm(directory, { recursive: true })
 })

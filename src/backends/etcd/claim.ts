@@ -1,9 +1,10 @@
 import type { RenewRequest, Standing, TicketRef } from '../../core/backend.js'
 import type { LineKey } from '../../core/line.js'
 import { placeFrom, placeReads } from './grant.js'
-import type { KeyValue, Op } from './messages.js'
+import { readNote, ticketText } from './note.js'
 import { failed, granted, runReads, runTxn, type Store, waiting } from './store.js'
-import { readNote, type Ticket, ticketText } from './tickets.js'
+import type { Ticket } from './tickets.js'
+import type { KeyValue, Op } from './txn.js'
 
 /** How often the key may change between the look and the step before that is called a failure. */
 const MOST_LOOKS = 5
@@ -50,7 +51,7 @@ export async function claim(store: Store, request: RenewRequest, sentAt: number)
     store.tickets.replace(ticket)
     store.tickets.hang(ticket, lease)
     if (place.granted) {
-      ticket.granted = true
+      store.tickets.grant(ticket)
       return granted(found.create, lease, sentAt)
     }
     store.rechecks.watch(ticket, place, reading?.header.revision ?? header.revision)

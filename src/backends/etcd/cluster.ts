@@ -1,5 +1,6 @@
-import { Connection, type Endpoint, type MessageStream, RpcError, UNAVAILABLE } from './connection.js'
+import { Connection, type Endpoint, type MessageStream } from './connection.js'
 import { isMemberTrouble, isStaleToken, storeError } from './failure.js'
+import { RpcError, UNAVAILABLE } from './grpc.js'
 import { authenticateRequest, readToken } from './messages.js'
 import type { Reader } from './wire.js'
 
@@ -38,23 +39,29 @@ export class Cluster {
   }
 
   /** One call, made once. (A call that was turned away for its old token was not carried out, and is sent again.) */
-  async call<T>(
+  call<T>(
     path: string,
     message: Buffer,
     read: (reader: Reader) => T,
     timeoutMs: number = this.#options.callTimeoutMs,
   ): Promise<T> {
-    const connection = await this.#usable()
-    try {
-      return await connection.call(path, message, read, { timeoutMs, token: this.#token })
-    } catch (error) {
-      if (isStaleToken(error) && this.#options.user !== undefined) {
-        await this.#authenticate(connection)
-        return await connection.call(path, message, read, { timeoutMs, token: this.#token })
-      }
-      if (isMemberTrouble(error)) this.#leaveMember(connection)
-      throw error
+    const attempt = (connection: Connection): Promise<T> =>
+      connection.call(path, message, read, { timeoutMs, token: this.#token })
+    const inUse = this.#inUse()
+    // Nearly always; and then without a promise more than the call's own.
+    if (inUse !== undefined) return attempt(inUse).catch((error: unknown) => this.#again(inUse, error, attempt))
+    return this.#usable().then((connection) =>
+      attempt(connection).catch((error: unknown) => this.#again(connection, error, attempt)),
+    )
+  }
+
+  async #again<T>(connection: Connection, error: unknown, attempt: (on: Connection) => Promise<T>): Promise<T> {
+    if (isStaleToken(error) && this.#options.user !== undefined) {
+      await this.#authenticate(connection)
+      return await attempt(connection)
     }
+    if (isMemberTrouble(error)) this.#leaveMember(connection)
+    throw error
   }
 
   /** A stream to the member that is in use; ends with the connection. */
@@ -72,6 +79,12 @@ export class Cluster {
   close(): void {
     this.#closed = true
     this.#connection?.close(new Error('the client was closed'))
+  }
+
+  /** The connection, where it is open and we are logged in. */
+  #inUse(): Connection | undefined {
+    const isOpen = !this.#closed && this.#connection?.usable === true
+    return isOpen && (this.#options.user === undefined || this.#token !== undefined) ? this.#connection : undefined
   }
 
   async #usable(): Promise<Connection> {

@@ -1,5 +1,5 @@
 import { BackendError } from '../../core/errors.js'
-import { DEADLINE_EXCEEDED, RpcError, UNAUTHENTICATED, UNAVAILABLE } from './connection.js'
+import { DEADLINE_EXCEEDED, RpcError, UNAUTHENTICATED, UNAVAILABLE } from './grpc.js'
 
 const INVALID_ARGUMENT = 3
 const NOT_FOUND = 5

@@ -4,7 +4,7 @@
  */
 import { grantedCount, type LineKey } from '../../core/line.js'
 import { type Keys, type Stretch, weightOf } from './keys.js'
-import type { Compare, KeyValue, OpAnswer, RangeAnswer, RangeOp } from './messages.js'
+import type { Compare, KeyValue, OpAnswer, RangeAnswer, RangeOp } from './txn.js'
 
 /** Where a ticket stands, and what to wait for when it waits. */
 export type Place = { readonly granted: true } | Waiting
@@ -14,7 +14,15 @@ export interface Waiting {
   readonly ahead: number
   readonly watch: WatchOn
   /** As long as this key is unchanged it waits. Undefined where more than one key matters. */
-  readonly behind?: Pick<KeyValue, 'key' | 'mod'>
+  readonly behind?: Pick<KeyValue, 'key' | 'create' | 'mod'>
+  /** Who stood before the last one before it; undefined: nobody, or it does not matter (a semaphore). */
+  readonly second?: Second | undefined
+}
+
+/** The second before a ticket. */
+export interface Second extends Pick<KeyValue, 'key' | 'create'> {
+  /** When the one before that joined; 0: there was none. */
+  readonly third: bigint
 }
 
 export interface WatchOn {
@@ -65,8 +73,8 @@ export function placeReads(keys: Keys, ticket: Asking, create?: bigint, serializ
   const { key, end } = rivals(keys, ticket)
   const common = { op: 'range', key, rangeEnd: end, keysOnly: true, serializable } as const
   const before = create === undefined ? {} : { maxCreate: create - 1n }
-  // The newest two: without a revision to stop at, the ticket itself may be the first of them.
-  const newest: RangeOp = { ...common, ...before, sort: 'newest', limit: 2 }
+  // The last three before it: without a revision to stop at, the ticket itself may be the first of these.
+  const newest: RangeOp = { ...common, ...before, sort: 'newest', limit: 4 }
   if (ticket.line.kind !== 'semaphore') return [newest]
   return [newest, { ...common, ...before, sort: 'oldest', limit: mostAhead(ticket.capacity) }]
 }
@@ -77,7 +85,15 @@ export function placeFrom(keys: Keys, ticket: Asking, answers: readonly OpAnswer
   const last = newest.kvs[0]
   if (last === undefined) return { granted: true }
   if (ticket.line.kind !== 'semaphore') {
-    return { granted: false, ahead: newest.count, watch: { key: last.key, deletesOnly: true }, behind: last }
+    const watch = { key: last.key, deletesOnly: true }
+    const [, second, third] = newest.kvs
+    return {
+      granted: false,
+      ahead: newest.count,
+      watch,
+      behind: last,
+      second: second === undefined ? undefined : { ...second, third: third?.create ?? 0n },
+    }
   }
   const oldest = others(ticket, answers[1]?.range)
   const seen = oldest.kvs.map((kv) => weightOf(kv.key))
@@ -95,13 +111,23 @@ export function placeFrom(keys: Keys, ticket: Asking, answers: readonly OpAnswer
   return { granted: false, ahead: newest.count, watch, ...(seesAll ? {} : { behind: last }) }
 }
 
-/**
- * Whether the end of this key, the one that the ticket waited for, grants it at once. It does where it was alone at
- * the head of the line, a mutex or a writer that was granted: nobody stood before it, and nobody between.
- */
-export function endGrants(keys: Keys, ticket: Asking, ended: KeyValue, wasGranted: boolean): boolean {
-  if (!wasGranted || ticket.line.kind === 'semaphore') return false
-  return ticket.line.kind === 'mutex' || ended.key.startsWith(keys.writers(ticket.line).key)
+/** The end of the last one before a ticket, and what is known of those before that one. */
+interface End {
+  readonly ended: KeyValue
+  /** What the key's value said. */
+  readonly wasGranted: () => boolean
+  /** Who stood before it; undefined: nobody. */
+  readonly second: Pick<KeyValue, 'create'> | undefined
+  /** Nobody stands in the line who joined at this revision or before. */
+  readonly emptyTo: bigint
+}
+
+/** Whether that end grants the ticket at once: nobody stood before the one that ended, and nobody stands between. */
+export function endGrants(keys: Keys, ticket: Asking, { ended, wasGranted, second, emptyTo }: End): boolean {
+  if (ticket.line.kind === 'semaphore') return false
+  if (second === undefined || second.create <= emptyTo || ended.create <= emptyTo + 1n) return true
+  // Granted readers may stand side by side: only a writer was alone.
+  return (ticket.line.kind === 'mutex' || ended.key.startsWith(keys.writers(ticket.line).key)) && wasGranted()
 }
 
 /** A reading without the ticket itself. */

@@ -2,10 +2,11 @@ import type { JoinRequest, Standing } from '../../core/backend.js'
 import { isLeaseGone } from './failure.js'
 import { noNewRivals, noRivals, placeFrom, placeReads } from './grant.js'
 import type { Lease } from './leases.js'
-import type { Compare, Op, TxnAnswer } from './messages.js'
+import { readNote, ticketText } from './note.js'
 import { beat, failed, granted, runReads, runTxn, settle, type Store } from './store.js'
 import { dropEarlier } from './takeover.js'
-import { readNote, type Ticket, ticketText } from './tickets.js'
+import type { Ticket } from './tickets.js'
+import type { Compare, Op, TxnAnswer } from './txn.js'
 
 interface Member {
   readonly request: JoinRequest
@@ -64,7 +65,7 @@ async function joinAll(
         const create = verdict.creates[index]!
         settle(store, beats, member.hold, answer.header.term)
         member.ticket.create = create
-        member.ticket.granted = true
+        store.tickets.grant(member.ticket)
         store.tickets.hang(member.ticket, member.hold)
         standings.set(member.request, granted(create, member.hold, sentAt))
       }

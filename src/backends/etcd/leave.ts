@@ -3,10 +3,11 @@ import type { BackendError } from '../../core/errors.js'
 import { findTicket } from './claim.js'
 import { isLeaseGone, isNoSpace, storeError } from './failure.js'
 import type { Lease } from './leases.js'
-import type { Compare, KeyValue, Op, Txn } from './messages.js'
+import { type Note, noteText, readNote } from './note.js'
 import { runSteps, runTxn, type Step, type Store } from './store.js'
 import { takeAway } from './takeover.js'
-import { type Note, noteText, readNote, type Ticket } from './tickets.js'
+import type { Ticket } from './tickets.js'
+import type { Compare, KeyValue, Op, Txn } from './txn.js'
 
 const DOING = 'leaving a line'
 const MOST_LOOKS = 5
@@ -15,56 +16,68 @@ const LEASE_LAG_MS = 60_000
 
 type Outcome = boolean | BackendError
 
-type Standing = Ticket & { readonly create: bigint }
+/** An own ticket that stands somewhere, and the request to leave. */
+interface Leaving {
+  readonly request: LeaveRequest
+  readonly ticket: Ticket & { readonly create: bigint }
+}
 
 /** Releases or gives up each ticket. */
 export async function leave(store: Store, requests: readonly LeaveRequest[]): Promise<Outcome[]> {
   const outcomes = new Map<LeaveRequest, Outcome>()
   const seen = new Set<string>()
-  const quick: { request: LeaveRequest; ticket: Standing }[] = []
+  const quick: Leaving[] = []
   const slow: LeaveRequest[] = []
   for (const request of requests) {
     const ticket = request.handle === undefined ? undefined : store.tickets.get(request.id, request.handle)
     // What is kept for a while is written anew, so its value must be known; no Txn touches a key twice; and a
     // ticket whose join was not answered may stand nowhere, and another at its key.
     if (ticket?.create === undefined || request.keepMs > 0 || seen.has(request.id)) slow.push(request)
-    else quick.push({ request, ticket: ticket as Standing })
+    else quick.push({ request, ticket: ticket as Leaving['ticket'] })
     seen.add(request.id)
   }
   await leaveQuick(store, quick, outcomes)
-  await Promise.all(
-    slow.map(async (request) => {
-      const outcome = await leaveSlowly(store, request).catch((error: unknown) => storeError(DOING, error))
-      outcomes.set(request, outcome)
-    }),
-  )
+  const leaving = slow.map(async (request) => {
+    const outcome = await leaveSlowly(store, request).catch((error: unknown) => storeError(DOING, error))
+    outcomes.set(request, outcome)
+  })
+  if (leaving.length > 0) await Promise.all(leaving)
   return requests.map((request) => outcomes.get(request) ?? storeError(DOING, new Error('no answer')))
 }
 
 /** Own tickets, of which enough is known to leave in one step. */
 async function leaveQuick(
   store: Store,
-  items: readonly { request: LeaveRequest; ticket: Standing }[],
+  items: readonly Leaving[],
   outcomes: Map<LeaveRequest, Outcome>,
 ): Promise<void> {
   if (items.length === 0) return
-  const steps = await runSteps(store, await Promise.all(items.map((item) => leaveStep(store, item))))
-  await Promise.all(
-    items.map(async ({ request, ticket }, index) => {
-      const step = steps[index]!
-      outcomes.set(request, await takeLeave(store, request, ticket, step))
-    }),
+  // Few leave a tombstone: who does not, does not wait for one either.
+  const isBuried = items.some(({ request }) => request.tombstoneMs > 0)
+  const tombstones = isBuried ? await Promise.all(items.map(({ request }) => bury(store, request))) : []
+  const steps = await runSteps(
+    store,
+    items.map((item, index) => leaveStep(item, tombstones[index] ?? [])),
   )
+  const others: Promise<void>[] = []
+  for (const [index, { request, ticket }] of items.entries()) {
+    const step = steps[index]!
+    if (!(step instanceof Error) && step.txn.succeeded) {
+      store.tickets.left(ticket)
+      outcomes.set(request, true)
+    } else {
+      others.push(takeTrouble(store, request, ticket, step).then((outcome) => void outcomes.set(request, outcome)))
+    }
+  }
+  if (others.length > 0) await Promise.all(others)
 }
 
-async function leaveStep(store: Store, item: { request: LeaveRequest; ticket: Standing }): Promise<Txn> {
-  const { request, ticket } = item
+function leaveStep({ ticket }: Leaving, tombstone: readonly Op[]): Txn {
   const compare: Compare[] = [{ key: ticket.key, target: 'create', is: '=', value: ticket.create }]
   // Under another lease it was handed over, and is not ours to drop.
   if (ticket.lease !== undefined) {
     compare.push({ key: ticket.key, target: 'lease', is: '=', value: ticket.lease.id })
   }
-  const tombstone = await bury(store, request)
   return {
     compare,
     success: [{ op: 'delete', key: ticket.key }, ...tombstone],
@@ -72,18 +85,17 @@ async function leaveStep(store: Store, item: { request: LeaveRequest; ticket: St
   }
 }
 
-async function takeLeave(store: Store, request: LeaveRequest, ticket: Ticket, step: Step | Error): Promise<Outcome> {
+/** The ticket was not simply deleted. */
+async function takeTrouble(store: Store, request: LeaveRequest, ticket: Ticket, step: Step | Error): Promise<Outcome> {
   if (step instanceof Error) {
     if (!isNoSpace(step) && !isLeaseGone(step)) return storeError(DOING, step)
     // No put is taken, or the tombstone's lease has ended: it leaves by itself, without or with a new one.
     return await leaveSlowly(store, request, !isNoSpace(step)).catch((error: unknown) => storeError(DOING, error))
   }
   const stands = step.txn.responses[0]?.range?.kvs[0] !== undefined
-  if (!step.txn.succeeded && stands) {
-    return await leaveSlowly(store, request).catch((error: unknown) => storeError(DOING, error))
-  }
+  if (stands) return await leaveSlowly(store, request).catch((error: unknown) => storeError(DOING, error))
   store.tickets.remove(ticket)
-  return step.txn.succeeded
+  return false
 }
 
 /** Reads the ticket first: another's (an eviction), one that is kept for a while, or one that changed unseen. */

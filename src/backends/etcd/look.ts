@@ -1,9 +1,10 @@
 import type { LineView, TicketView } from '../../core/backend.js'
 import { KINDS, type LineKey } from '../../core/line.js'
 import { idOf } from './claim.js'
-import { type KeyValue, leaseRequest, type Op, readLease } from './messages.js'
+import { leaseRequest, readLease } from './messages.js'
+import { readNote } from './note.js'
 import { runReads, type Store } from './store.js'
-import { readNote } from './tickets.js'
+import type { KeyValue, Op } from './txn.js'
 
 const PAGE = 1_000
 

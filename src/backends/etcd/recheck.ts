@@ -1,12 +1,15 @@
 import { endGrants, type Place, placeFrom, placeReads, type Waiting } from './grant.js'
 import type { Change } from './messages.js'
+import { readNote } from './note.js'
 import { runReads, type Store } from './store.js'
-import { readNote, type Ticket } from './tickets.js'
+import type { Ticket } from './tickets.js'
 
 /** Looks again where tickets stand, when what stood before them has changed: many in one call. */
 export class Rechecks {
   readonly #store: Store
   readonly #due = new Set<Ticket>()
+  /** Whose watch began at this revision, later than what was read. */
+  readonly #unseen = new Map<Ticket, bigint>()
 
   constructor(store: Store) {
     this.#store = store
@@ -17,21 +20,93 @@ export class Rechecks {
     // It may have left while it was read where it stands.
     if (ticket.granted || this.#store.tickets.get(ticket.id) !== ticket) return
     ticket.ahead = Math.min(ticket.ahead, place.ahead)
+    const isWatched = ticket.unwatch !== undefined && isSame(ticket.behind, place.behind)
     ticket.behind = place.behind
+    ticket.second = place.second
+    if (isWatched) return
     ticket.unwatch?.()
-    ticket.unwatch = this.#store.watches.once(place.watch, readRevision + 1n, (changes) => {
+    const changed = (changes: readonly Change[]): void => {
+      ticket.unwatch?.()
       ticket.unwatch = undefined
       ticket.behind = undefined
       if (changes.some((change) => this.#grants(ticket, change))) this.take(ticket, { granted: true }, 0n, true)
       else this.#soon(ticket)
-    })
+    }
+    const { watches } = this.#store
+    const unwatch =
+      ticket.line.kind === 'semaphore'
+        ? watches.once(place.watch, readRevision + 1n, changed)
+        : watches.onceFromNow(place.watch, (now) => this.#begun(ticket, now, readRevision), changed)
+    const unscout = this.#scout(ticket)
+    ticket.unwatch = () => {
+      unwatch()
+      unscout?.()
+    }
   }
 
-  #grants(ticket: Ticket, { deleted, before }: Change): boolean {
-    if (!deleted || before === undefined) return false
+  /** The watch tells of what comes; what came between the reading and now it does not. */
+  #begun(ticket: Ticket, now: bigint, readRevision: bigint): void {
+    if (now <= readRevision) return
+    if (this.#unseen.size === 0) queueMicrotask(() => void this.#check())
+    this.#unseen.set(ticket, now)
+  }
+
+  async #check(): Promise<void> {
+    const unseen = new Map(this.#unseen)
+    this.#unseen.clear()
+    try {
+      const late = await this.#checkThat(unseen, true)
+      if (late.size > 0) await this.#checkThat(late, false)
+    } catch {
+      // The store is out of reach: the tickets' next renewal looks again, and reports the failure.
+      return
+    }
+  }
+
+  /** Looks whether what keeps the tickets waiting is still there. Returns those whom a member told that is behind. */
+  async #checkThat(unseen: ReadonlyMap<Ticket, bigint>, serializable: boolean): Promise<Map<Ticket, bigint>> {
+    const late = new Map<Ticket, bigint>()
+    const asked = [...unseen].flatMap(([ticket, now]) => {
+      const { behind } = ticket
+      return behind === undefined || ticket.granted ? [] : [{ ticket, now, behind }]
+    })
+    const answers = await runReads(
+      this.#store,
+      asked.map(({ behind }) => [{ op: 'range', key: behind.key, keysOnly: true, serializable }]),
+    )
+    for (const [index, { ticket, now, behind }] of asked.entries()) {
+      const { header, responses } = answers[index]!
+      if (header.revision < now) late.set(ticket, now)
+      else if (responses[0]?.range?.kvs[0]?.create !== behind.create && ticket.behind === behind) this.#soon(ticket)
+    }
+    return late
+  }
+
+  #grants(ticket: Ticket, { deleted, before: ended }: Change): boolean {
+    if (!deleted || ended === undefined) return false
     const { keys, tickets } = this.#store
-    const wasGranted = readNote(before)?.granted === true || tickets.wasHold(before.key, before.create)
-    return endGrants(keys, ticket, before, wasGranted)
+    const { second, line } = ticket
+    const wasGranted = (): boolean => readNote(ended)?.granted === true
+    return endGrants(keys, ticket, { ended, wasGranted, second, emptyTo: tickets.emptyTo(line) })
+  }
+
+  /**
+   * Watches also the second before it, where both are other clients': when that one ends, it is known or read whether
+   * the one between is the first of the line. So the end of that one, later, grants at once and needs no reading.
+   */
+  #scout(ticket: Ticket): (() => void) | undefined {
+    const { tickets, watches } = this.#store
+    const { second, behind } = ticket
+    if (second === undefined || behind === undefined) return undefined
+    if (second.create <= tickets.emptyTo(ticket.line)) return undefined
+    if (tickets.isOwn(second.key) || tickets.isOwn(behind.key)) return undefined
+    // What it missed before it began costs a reading later, no more.
+    const begun = (): void => undefined
+    return watches.onceFromNow({ key: second.key, deletesOnly: true }, begun, (changes) => {
+      const isFirst = changes.length > 0 && second.third <= tickets.emptyTo(ticket.line)
+      if (!isFirst) this.#soon(ticket)
+      else if (ticket.second?.create === second.create) ticket.second = undefined
+    })
   }
 
   #soon(ticket: Ticket): void {
@@ -77,11 +152,16 @@ export class Rechecks {
   take(ticket: Ticket, place: Place, readRevision: bigint, tell: boolean): void {
     if (ticket.granted || this.#store.tickets.get(ticket.id) !== ticket) return
     if (!place.granted) return this.watch(ticket, place, readRevision)
-    ticket.granted = true
+    this.#store.tickets.grant(ticket)
     if (tell) ticket.pushedAt = performance.now()
     ticket.behind = undefined
     ticket.unwatch?.()
     ticket.unwatch = undefined
     if (tell && ticket.create !== undefined) this.#store.events.granted(ticket.id, ticket.create)
   }
+}
+
+/** The same ticket of the line, changed or not. */
+function isSame(one: Ticket['behind'], other: Ticket['behind']): boolean {
+  return one !== undefined && other !== undefined && one.key === other.key && one.create === other.create
 }

@@ -3,9 +3,10 @@ import { claim } from './claim.js'
 import { isLeaseGone, isNoSpace } from './failure.js'
 import { placeFrom, placeReads } from './grant.js'
 import type { Lease } from './leases.js'
-import type { Compare, Header, Op, OpAnswer, Txn } from './messages.js'
+import { ticketText } from './note.js'
 import { beat, type Beats, failed, granted, runReads, runSteps, settle, type Store, waiting } from './store.js'
-import { type Ticket, ticketText } from './tickets.js'
+import type { Ticket } from './tickets.js'
+import type { Compare, Header, Op, OpAnswer, Txn } from './txn.js'
 
 /** A ticket of ours whose key and lease are known for sure. */
 interface Known {

@@ -37,6 +37,10 @@ export class KeyPool {
     }
   }
 
+  has(key: string): boolean {
+    return this.#taken.has(key)
+  }
+
   /** The ticket is gone and no call about it is under way. */
   free(key: string): void {
     const taken = this.#forget(key)

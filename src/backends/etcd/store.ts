@@ -3,9 +3,9 @@ import type { Cluster } from './cluster.js'
 import { isMemberTrouble, storeError } from './failure.js'
 import type { Keys } from './keys.js'
 import type { KeepAlive, Lease, Leases } from './leases.js'
-import { type Header, type Op, readTxn, type Txn, type TxnAnswer, txnRequest } from './messages.js'
 import type { Rechecks } from './recheck.js'
 import type { Tickets } from './tickets.js'
+import { type Header, type Op, readTxn, type Txn, type TxnAnswer, txnRequest } from './txn.js'
 import type { Watches } from './watches.js'
 
 /** What the operations of the backend share. */
@@ -44,6 +44,7 @@ export function runTxn(store: Store, txn: Txn): Promise<TxnAnswer> {
  * or create keys of the same line: keys created in one Txn share their create revision.
  */
 export async function runSteps(store: Store, steps: readonly Txn[]): Promise<(Step | Error)[]> {
+  if (steps.length <= STEPS_A_TXN) return await runChunk(store, steps)
   const chunks: (readonly Txn[])[] = []
   for (let at = 0; at < steps.length; at += STEPS_A_TXN) chunks.push(steps.slice(at, at + STEPS_A_TXN))
   return (await Promise.all(chunks.map((chunk) => runChunk(store, chunk)))).flat()
@@ -51,8 +52,9 @@ export async function runSteps(store: Store, steps: readonly Txn[]): Promise<(St
 
 async function runChunk(store: Store, steps: readonly Txn[]): Promise<(Step | Error)[]> {
   const [only] = steps
+  if (only === undefined) return []
   try {
-    if (steps.length === 1 && only !== undefined) {
+    if (steps.length === 1) {
       const txn = await runTxn(store, only)
       return [{ txn, header: txn.header }]
     }

@@ -1,7 +1,7 @@
 import type { JoinRequest } from '../../core/backend.js'
-import type { Compare, KeyValue, Op } from './messages.js'
+import { readNote } from './note.js'
 import { runReads, runTxn, type Store } from './store.js'
-import { readNote } from './tickets.js'
+import type { Compare, KeyValue, Op } from './txn.js'
 
 /** How long the note to a client that it lost a ticket lies in its inbox, for it to see. */
 const INBOX_MS = 30_000

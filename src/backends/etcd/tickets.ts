@@ -1,12 +1,18 @@
 import type { Holder, JoinRequest } from '../../core/backend.js'
 import { type LineKey, lineText } from '../../core/line.js'
+import type { Second } from './grant.js'
 import type { Keys } from './keys.js'
 import type { Lease } from './leases.js'
-import type { KeyValue } from './messages.js'
 import { KeyPool } from './slots.js'
+import type { KeyValue } from './txn.js'
 
-/** A watch tells of an end within this, or its ticket is asked for again. */
-const WATCH_LAG_MS = 2_000
+/** What this client knows of a line that it stands in. */
+interface Line {
+  /** How many tickets it has there. */
+  tickets: number
+  /** Nobody stands there who joined at this revision or before. */
+  emptyTo: bigint
+}
 
 /** A ticket of this client, as far as it knows. */
 export interface Ticket {
@@ -31,8 +37,10 @@ export interface Ticket {
   ahead: number
   /** When it is dropped unless core renews it: its lease may be kept by others for longer. */
   untilMs: number
-  /** What keeps it waiting: the key, and the revision of its last change. */
-  behind?: { readonly key: string; readonly mod: bigint } | undefined
+  /** What keeps it waiting: the last key before it, where that alone matters. */
+  behind?: Pick<KeyValue, 'key' | 'create' | 'mod'> | undefined
+  /** What stands before that one, as far as is known. */
+  second?: Second | undefined
   /** Ends the watch on what stands before it. */
   unwatch?: (() => void) | undefined
 }
@@ -40,11 +48,9 @@ export interface Ticket {
 /** The tickets of this client, and the drop of those that nobody renews. */
 export class Tickets {
   readonly #byId = new Map<string, Ticket>()
-  readonly #inLine = new Map<string, number>()
+  readonly #lines = new Map<string, Line>()
   readonly #pool = new KeyPool()
   readonly #keys: Keys
-  /** Holds of this client that have ended, by key and create revision: so long as a watch may tell of them. */
-  readonly #endedHolds = new Map<string, number>()
   readonly #drop: (tickets: Ticket[]) => Promise<void>
   #timer: NodeJS.Timeout | undefined
   #wakeAt = Number.POSITIVE_INFINITY
@@ -60,7 +66,7 @@ export class Tickets {
 
   /** Whether this client has another ticket in the same line: then it will hardly be free. */
   hasCompany(ticket: Ticket): boolean {
-    return (this.#inLine.get(lineText(ticket.line)) ?? 0) > 1
+    return (this.#lines.get(lineText(ticket.line))?.tickets ?? 0) > 1
   }
 
   /** Ours by id, if the caller may speak for it. */
@@ -110,7 +116,6 @@ export class Tickets {
     if (this.#byId.get(ticket.id) !== ticket) return
     this.#byId.delete(ticket.id)
     this.#count(ticket, -1)
-    if (ticket.granted && ticket.create !== undefined) this.#noteEnd(ticket.key, ticket.create)
     if (ticket.spoilt || ticket.joining > 0) this.#pool.rest(ticket.key)
     else this.#pool.free(ticket.key)
   }
@@ -121,25 +126,39 @@ export class Tickets {
     this.remove(ticket)
   }
 
-  /** Whether that was a hold of this client. */
-  wasHold(key: string, create: bigint): boolean {
-    return this.#endedHolds.has(`${key}@${create}`)
+  /** Whether a ticket of this client stands at that key, or did until now. */
+  isOwn(key: string): boolean {
+    return this.#pool.has(key)
+  }
+
+  /** The ticket is granted: where it holds alone, nobody stands before it any more. */
+  grant(ticket: Ticket): void {
+    ticket.granted = true
+    if (ticket.create !== undefined && holdsAlone(ticket)) this.noteEmpty(ticket.line, ticket.create - 1n)
+  }
+
+  /** The ticket's key was deleted. */
+  left(ticket: Ticket): void {
+    if (ticket.granted && ticket.create !== undefined && holdsAlone(ticket)) this.noteEmpty(ticket.line, ticket.create)
+    this.remove(ticket)
+  }
+
+  /** Who joined the line at this revision or before stands there no more: an order is given once, so it stays true. */
+  emptyTo(line: LineKey): bigint {
+    return this.#lines.get(lineText(line))?.emptyTo ?? 0n
+  }
+
+  noteEmpty(line: LineKey, revision: bigint): void {
+    const known = this.#lines.get(lineText(line))
+    if (known !== undefined && known.emptyTo < revision) known.emptyTo = revision
   }
 
   #count(ticket: Ticket, more: number): void {
-    const line = lineText(ticket.line)
-    const count = (this.#inLine.get(line) ?? 0) + more
-    if (count === 0) this.#inLine.delete(line)
-    else this.#inLine.set(line, count)
-  }
-
-  #noteEnd(key: string, create: bigint): void {
-    const now = performance.now()
-    for (const [ended, at] of this.#endedHolds) {
-      if (now - at < WATCH_LAG_MS) break
-      this.#endedHolds.delete(ended)
-    }
-    this.#endedHolds.set(`${key}@${create}`, now)
+    const text = lineText(ticket.line)
+    const line = this.#lines.get(text)
+    if (line === undefined) this.#lines.set(text, { tickets: more, emptyTo: 0n })
+    else if (line.tickets + more === 0) this.#lines.delete(text)
+    else line.tickets += more
   }
 
   on(lease: Lease): Ticket[] {
@@ -192,38 +211,7 @@ export class Tickets {
   }
 }
 
-/** What a ticket's value says: for people who look, for a takeover and for a handover. */
-export interface Note {
-  readonly id: string
-  /** Left out while it is the id. */
-  readonly handle?: string
-  readonly weight: number
-  readonly capacity: number
-  readonly holder: Holder
-  /** It was granted when this was written. */
-  readonly granted?: boolean
-  readonly left?: boolean
-}
-
-/** The value of a ticket's key. */
-export function ticketText(ticket: Ticket, granted: boolean): string {
-  const { id, handle, weight, capacity, holder } = ticket
-  const other = handle === id ? {} : { handle }
-  return noteText({ id, ...other, weight, capacity, holder, ...(granted ? { granted } : {}) })
-}
-
-export function noteText(note: Note): string {
-  return JSON.stringify(note)
-}
-
-/** What the value says; undefined for the key of another program (etcdctl, a Go service). */
-export function readNote(kv: Pick<KeyValue, 'value'>): (Note & { readonly handle: string }) | undefined {
-  if (!kv.value.startsWith('{"id":')) return undefined
-  try {
-    const note = JSON.parse(kv.value) as Note
-    return { ...note, handle: note.handle ?? note.id }
-  } catch {
-    // Not ours after all.
-    return undefined
-  }
+/** A mutex, or a writer: granted when nobody stands before it. */
+function holdsAlone({ line, weight, capacity }: Ticket): boolean {
+  return line.kind !== 'semaphore' && weight === capacity
 }

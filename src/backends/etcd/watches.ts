@@ -6,6 +6,8 @@ import { type Change, readWatch, type WatchAnswer, watchCancelRequest, watchCrea
 interface Watch {
   readonly once: boolean
   readonly changed: (changes: readonly Change[]) => void
+  /** It is in force, for what changes after this revision. */
+  readonly created?: (revision: bigint) => void
 }
 
 /** When the server turns a watch away, its reason may last: so long until the tickets are asked to look again. */
@@ -32,6 +34,18 @@ export class Watches {
   /** Calls back at the first change from that revision on, once. The returned function ends the watch. */
   once(on: WatchOn, fromRevision: bigint, changed: (changes: readonly Change[]) => void): () => void {
     return this.#watch(on, fromRevision, { once: true, changed })
+  }
+
+  /**
+   * The same from now on, whatever now is: `created` tells. A watch that asks for a past, were it of one revision,
+   * is served from the server's log every 100 ms until it has caught up; one from now on is told at once.
+   */
+  onceFromNow(
+    on: WatchOn,
+    created: (revision: bigint) => void,
+    changed: (changes: readonly Change[]) => void,
+  ): () => void {
+    return this.#watch(on, 0n, { once: true, changed, created })
   }
 
   /** Calls back with every value that is put from now on, until the stream ends. */
@@ -105,6 +119,8 @@ export class Watches {
       this.#watches.delete(answer.watchId)
       // It asked for revisions that were compacted away: what happened since must be read.
       if (answer.compactRevision > 0n) watch.changed([])
+    } else if (answer.created) {
+      watch.created?.(answer.revision)
     } else if (answer.changes.length > 0) {
       if (watch.once) this.#cancelLater(answer.watchId)
       watch.changed(answer.changes)

@@ -5,10 +5,19 @@
  * key of any other program survives the way here and back unchanged.
  */
 
+/** What messages are written into before their length is known; lent to one writer at a time. */
+let spare: Buffer | undefined
+const SPARE_BYTES = 64 * 1_024
+
 /** Writes one message after the other into one buffer. */
 export class Writer {
-  #buffer: Buffer = Buffer.allocUnsafe(1_024)
+  #buffer: Buffer
   #at = 0
+
+  constructor() {
+    this.#buffer = spare ?? Buffer.allocUnsafeSlow(SPARE_BYTES)
+    spare = undefined
+  }
 
   /** Leaves the field out when it is 0 or false, as proto3 does. */
   int(field: number, value: number | bigint): this {
@@ -49,8 +58,12 @@ export class Writer {
     return this
   }
 
+  /** The message. Nothing can be written after this. */
   finish(): Buffer {
-    return this.#buffer.subarray(0, this.#at)
+    const message = Buffer.allocUnsafe(this.#at)
+    this.#buffer.copy(message, 0, 0, this.#at)
+    if (this.#buffer.length === SPARE_BYTES) spare = this.#buffer
+    return message
   }
 
   #room(bytes: number): void {

@@ -180,8 +180,9 @@ export class MemoryBackend implements Backend {
     if (request.tombstoneMs > 0) this.#store.bury(request.id, now + request.tombstoneMs, now)
     const line = this.#store.line(request.line)
     const ticket = line?.find(request.id)
-    if (line === undefined || ticket === undefined || ticket.left) return false
-    if (request.handle !== undefined && ticket.handle !== request.handle) return false
+    if (line === undefined || ticket === undefined) return false
+    // One that has left keeps others out for its `minHold`; only an eviction ends that.
+    if (request.handle !== undefined && (ticket.left || ticket.handle !== request.handle)) return false
     const lapsed = ticket.expiresAt <= now
     if (request.keepMs > 0 && ticket.granted && !lapsed) {
       ticket.left = true

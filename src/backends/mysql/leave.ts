@@ -21,18 +21,25 @@ export async function leave(
 ): Promise<boolean[]> {
   for (const { id } of requests) watch.remove(id)
   if (returning && requests.every(isPlain)) return await leavePlain(connections, tables, watch, requests)
-  const found = `SELECT id, handle, expires > ${NOW} FROM ${tables.ticket} WHERE id IN (${texts(requests.map(({ id }) => id))}) AND gone = 0 FOR UPDATE`
+  const found = `SELECT id, handle, expires > ${NOW}, gone FROM ${tables.ticket} WHERE id IN (${texts(requests.map(({ id }) => id))}) AND gone < 2 FOR UPDATE`
   const statements = ['START TRANSACTION', found, ...leaveSql(tables, requests), 'COMMIT']
   const skip = statements.length
   const waited = watch.waitedFor(requests.map(({ line }) => line))
   statements.push(...lookSql(tables.ticket, waited))
   const results = await connections.run(statements.join(';'), 'leaving')
-  const stood = new Map((results[1] ?? []).map(([id, handle, alive]) => [string(id), { handle, alive: flag(alive) }]))
+  const stood = new Map(
+    (results[1] ?? []).map(([id, handle, alive, gone]) => [
+      string(id),
+      { handle, alive: flag(alive), left: flag(gone) },
+    ]),
+  )
   tellNext(connections, tables, watch, watch.tell(readBorders(results.slice(skip))))
   return requests.map(({ id, handle }) => {
     const ticket = stood.get(id)
     if (ticket === undefined || !ticket.alive) return false
-    return handle === undefined || handle === (ticket.handle === null ? id : string(ticket.handle))
+    // One that has left keeps others out for a while; only an eviction ends that.
+    if (handle === undefined) return true
+    return !ticket.left && handle === (ticket.handle === null ? id : string(ticket.handle))
   })
 }
 
@@ -86,14 +93,15 @@ function leaveSql(tables: Tables, requests: readonly LeaveRequest[]): string[] {
   if (own.length > 0) statements.push(`${from} (${texts(ids(own))}) AND handle IS NULL`)
   if (swapped.length > 0)
     statements.push(`${from} (${texts(ids(swapped))}) AND handle IN (${texts(swapped.map(({ handle }) => handle!))})`)
-  if (evicted.length > 0) statements.push(`${from} (${texts(ids(evicted))})`)
+  if (evicted.length > 0)
+    statements.push(`DELETE FROM ${tables.ticket} WHERE gone < 2 AND id IN (${texts(ids(evicted))})`)
   for (const request of buried) statements.push(burySql(tables, request))
   return statements
 }
 
 function burySql(tables: Tables, request: LeaveRequest): string {
   const until = fromNow(request.tombstoneMs)
-  const is = `${ofHandle(request)} AND gone <> 1`
+  const is = request.handle === undefined ? '1' : `${ofHandle(request)} AND gone <> 1`
   // `gone` is assigned last of those that are asked for: an assignment sees those before it.
   return (
     `INSERT INTO ${tables.ticket} (line, id, gone, weight, capacity, expires, joined, holder) ` +

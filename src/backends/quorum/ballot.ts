@@ -39,6 +39,7 @@ export class Ballot {
         throw error
       }
     })
+    for (const entry of entries) entry.tookMs = performance.now() - sentAt
     const votes = entries.map((_, i) => tally(this.#nodes, answers, i))
     const won = entries.map((_, i) => votes[i]!.yes.size >= this.#majority)
     const orders = await this.#agree(entries, votes, won)

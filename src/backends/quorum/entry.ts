@@ -11,6 +11,8 @@ export class Entry {
   /** Monotonic: when the lease on the servers ends at the latest. */
   until = 0
   left = false
+  /** How long the servers took to decide the last try. */
+  tookMs = 0
   /** Servers at which the join was broken off: they may have the ticket all the same, or get it late. */
   readonly silent: Set<Node> = new Set()
   /** Servers that said that the ticket stood and is gone. */

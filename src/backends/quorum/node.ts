@@ -28,6 +28,7 @@ export class Node {
   /** Why it does not count now; undefined: it does. */
   unfit: string | undefined = 'it was not reached yet'
   readonly #options: NodeOptions
+  #opening: Promise<void> = Promise.resolve()
   #opened = false
   #closed = false
   #checking = false
@@ -43,20 +44,9 @@ export class Node {
 
   /** Resolves when the server has been asked once, whatever it said. Goes on trying until closed. */
   async start(): Promise<void> {
-    try {
-      await this.backend.open({
-        granted: () => undefined,
-        moved: () => undefined,
-        lost: (ids) => this.#options.lost(this, ids),
-        unsure: () => this.#doubt(),
-      })
-      this.#opened = true
-      this.#failures = 0
-    } catch (error) {
-      this.unfit = error instanceof Error ? error.message : String(error)
-      return this.#later(() => void this.start())
-    }
-    await this.check()
+    this.#opening = this.#open()
+    await this.#opening
+    if (this.#opened) await this.check()
   }
 
   join(requests: readonly JoinRequest[]): Promise<Vote<Standing[]>> {
@@ -72,6 +62,12 @@ export class Node {
   }
 
   get opened(): boolean {
+    return this.#opened
+  }
+
+  /** Whether it can be asked, once the connection that is being made is there or has failed. */
+  async reached(): Promise<boolean> {
+    await this.#opening
     return this.#opened
   }
 
@@ -107,6 +103,22 @@ export class Node {
     this.#closed = true
     clearTimeout(this.#timer)
     if (this.#opened) await this.backend.close()
+  }
+
+  async #open(): Promise<void> {
+    try {
+      await this.backend.open({
+        granted: () => undefined,
+        moved: () => undefined,
+        lost: (ids) => this.#options.lost(this, ids),
+        unsure: () => this.#doubt(),
+      })
+      this.#opened = true
+      this.#failures = 0
+    } catch (error) {
+      this.unfit = error instanceof Error ? error.message : String(error)
+      this.#later(() => void this.start())
+    }
   }
 
   async #examine(): Promise<void> {

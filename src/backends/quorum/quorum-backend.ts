@@ -15,6 +15,7 @@ import { Entry } from './entry.js'
 import { Floors } from './floors.js'
 import { guarantees } from './guarantees.js'
 import { Node } from './node.js'
+import { openAll } from './opening.js'
 import { poll } from './poll.js'
 import { mergeViews } from './views.js'
 import { WaitingRoom } from './waiting-room.js'
@@ -27,9 +28,6 @@ export interface QuorumOptions {
   /** What to call the servers in messages, in their order. */
   readonly labels?: readonly string[]
 }
-
-/** How long a server may take to be there before the client starts without it. */
-const OPEN_MS = 2_000
 
 /** A ticket's way through this class: try (join) · held: renew, repair · leave. Waiting is done by asking again. */
 export class QuorumBackend implements Backend {
@@ -65,14 +63,7 @@ export class QuorumBackend implements Backend {
 
   async open(events: BackendEvents): Promise<void> {
     this.#events = events
-    // Never rejects: a server that cannot be reached is tried again for as long as the client lives.
-    await poll(
-      this.#nodes,
-      OPEN_MS,
-      (node) => node.start(),
-      () => false,
-    )
-    if (this.#nodes.filter((node) => node.opened).length >= this.#majority) return
+    if (await openAll(this.#nodes, this.#majority)) return
     const error = this.#ballot.noMajority('open')
     await this.close()
     throw error
@@ -234,9 +225,11 @@ export class QuorumBackend implements Backend {
       others,
       this.#timeoutMs,
       async (other) => {
-        if (!other.opened) throw new Error(`${other.label} cannot be reached`)
+        // All are opened at once: the first to be there must not find the others away.
+        if (!(await other.reached())) throw new Error(`${other.label} cannot be reached`)
         return await other.origin()
       },
+      // Not as soon as a majority has answered: of several that were restarted, each knows less.
       () => false,
     )
     const lasts = [...answers.values()].flatMap((answer) => (answer instanceof Error ? [] : [answer.last]))

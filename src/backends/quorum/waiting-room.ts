@@ -7,6 +7,13 @@ const OWN_TURNS = 5
 const LATELY_MS = 1_000
 const SHORTEST_LOOK_MS = 5
 const LONGEST_LOOK_MS = 100
+/**
+ * Servers that are slow to answer have too much to do, and those who wait are what they do: fifty clients that each ask
+ * every 50 ms while an answer takes 75 leave no room for the one release that they all wait for. So the pause grows with
+ * the answer's time, and the asking takes a small part of the time, however many ask.
+ */
+const PAUSES_PER_ANSWER = 8
+const LONGEST_PAUSE_MS = 1_000
 
 interface Room {
   readonly line: LineKey
@@ -83,7 +90,8 @@ export class WaitingRoom {
     if (first !== entry) return entry.request.waitTtlMs
     if (room !== undefined && now < room.pauseUntil) return room.pauseUntil - now
     const most = Math.min(LONGEST_LOOK_MS, SHORTEST_LOOK_MS * 2 ** Math.min(1 + entry.tries / 4, 6))
-    return SHORTEST_LOOK_MS + Math.random() * most
+    const calm = Math.min(LONGEST_PAUSE_MS, PAUSES_PER_ANSWER * entry.tookMs)
+    return SHORTEST_LOOK_MS + Math.random() * Math.max(most, calm)
   }
 
   #room(line: LineKey): Room {

@@ -1,16 +1,22 @@
+import { slotOf } from './keys.js'
+import { type Counted, onSilence } from './silence.js'
 import type { Wire } from './wire.js'
 
 /** What is used of an ioredis `Redis`. Written out here, so that the package's types do not need the library. */
 export interface IoredisClient {
   readonly status: string
-  readonly options: { readonly keyPrefix?: string | undefined }
+  readonly options: {
+    readonly keyPrefix?: string | undefined
+    readonly host?: string | undefined
+    readonly port?: number | undefined
+  }
   call(command: string, args: string[]): Promise<unknown>
   on(event: string, listener: (...args: unknown[]) => void): unknown
   off(event: string, listener: (...args: unknown[]) => void): unknown
   duplicate(override?: object): IoredisClient
   connect(): Promise<void>
   subscribe(channel: string): Promise<unknown>
-  disconnect(): void
+  disconnect(reconnect?: boolean): void
 }
 
 /** What is used of an ioredis `Cluster`. */
@@ -22,7 +28,9 @@ export interface IoredisCluster {
   on(event: string, listener: (...args: unknown[]) => void): unknown
   off(event: string, listener: (...args: unknown[]) => void): unknown
   nodes(role?: 'all' | 'master' | 'slave'): IoredisClient[]
-  pipeline(commands: unknown[][]): { exec(): Promise<[Error | null, unknown][] | null> }
+  /** By slot: 'host:port' of its master, then of its replicas. */
+  readonly slots: readonly (readonly string[] | undefined)[]
+  refreshSlotsCache(): void
   duplicate(): IoredisCluster
   connect(): Promise<void>
   disconnect(): void
@@ -30,6 +38,8 @@ export interface IoredisCluster {
 
 /** How long the inbox of a Cluster waits before it tries the next node. */
 const NEXT_NODE_MS = 200
+/** How long a client that the library has ended rests before it is connected again. */
+const REVIVE_MS = 100
 
 /** Talks through ioredis. */
 export class IoredisWire implements Wire {
@@ -46,7 +56,12 @@ export class IoredisWire implements Wire {
     this.#ours = ours
     this.cluster = isCluster(client)
     this.ownPrefix = client.options.keyPrefix ?? ''
-    if (ours) quiet(client)
+    if (!ours) return
+    quiet(client)
+    this.#revive(client)
+    if (isCluster(client)) return
+    const socket = (): Counted | undefined => (client as unknown as Handles).stream
+    this.#undo.push(onSilence(socket, () => client.disconnect(true)))
   }
 
   send(command: readonly string[]): Promise<unknown> {
@@ -55,23 +70,36 @@ export class IoredisWire implements Wire {
 
   async sendAndWait(
     command: readonly string[],
-    _key: string,
+    key: string,
     replicas: number,
     timeoutMs: number,
   ): Promise<[unknown, number]> {
-    const wait = ['wait', String(replicas), String(timeoutMs)]
-    if (!isCluster(this.#client)) {
-      // Both are written in one turn, so nothing comes between them.
-      const [reply, count] = await settled([this.send(command), this.send(wait)])
-      return [reply, Number(count)]
+    const wait = ['WAIT', String(replicas), String(timeoutMs)]
+    if (isCluster(this.#client)) return await this.#onNode(this.#client, command, key, wait)
+    return await inARow(this.#client, [command, wait])
+  }
+
+  // On the connection of the one node, and not as a pipeline of the Cluster: where that finds the first command's node
+  // gone, it counts the second as sent on another one, and from then on every reply there is taken for the one before.
+  async #onNode(
+    cluster: IoredisCluster,
+    command: readonly string[],
+    key: string,
+    wait: readonly string[],
+  ): Promise<[unknown, number]> {
+    try {
+      const node = nodeAt(cluster, cluster.slots[slotOf(this.ownPrefix + key)]?.[0])
+      return await inARow(node, [prefixed(command, node, this.ownPrefix), wait])
+    } catch (error) {
+      const [, word, address] = /^(MOVED|ASK) \d+ (\S+)/.exec(error instanceof Error ? error.message : '') ?? []
+      // Another has the slot now, or nobody answers for it: look who does, before it is asked for again.
+      if (word !== 'ASK') {
+        cluster.refreshSlotsCache()
+        throw error
+      }
+      const node = nodeAt(cluster, address)
+      return await inARow(node, [['ASKING'], prefixed(command, node, this.ownPrefix), wait])
     }
-    const [name, ...args] = command
-    const answers = await this.#client.pipeline([[name!.toLowerCase(), ...args], wait]).exec()
-    const [reply, count] = answers ?? []
-    if (reply === undefined || count === undefined) throw new Error('The connection was closed')
-    if (reply[0] !== null) throw reply[0]
-    if (count[0] !== null) throw count[0]
-    return [reply[1], Number(count[1])]
   }
 
   masters(): ((command: readonly string[]) => Promise<unknown>)[] {
@@ -89,6 +117,7 @@ export class IoredisWire implements Wire {
     inbox.on('message', (_channel, message) => heard(String(message)))
     await inbox.connect()
     await inbox.subscribe(channel)
+    this.#revive(inbox)
     // Should it fail, the connection broke again, and is ready again later.
     inbox.on('ready', () => void inbox.subscribe(channel).then(back, () => undefined))
   }
@@ -111,6 +140,16 @@ export class IoredisWire implements Wire {
     this.#inbox?.disconnect()
     if (this.#ours) this.#client.disconnect()
     return Promise.resolve()
+  }
+
+  // The library gives a client up for good when a failover is told of in the very moment in which it asks the Sentinels
+  // for the master. For all that is known here, the master may be there again any time.
+  #revive(client: IoredisClient | IoredisCluster): void {
+    client.on('end', () => {
+      setTimeout(() => {
+        if (!this.#closed && client.status === 'end') client.connect().catch(() => undefined)
+      }, REVIVE_MS).unref()
+    })
   }
 
   // A message published on any node reaches all of them, so the inbox may be anywhere: when its node goes, elsewhere.
@@ -149,17 +188,32 @@ function isCluster(client: IoredisClient | IoredisCluster): client is IoredisClu
   return 'isCluster' in client && client.isCluster
 }
 
-/** Both outcomes are waited for, so that neither is left without a handler. */
-async function settled(pair: [Promise<unknown>, Promise<unknown>]): Promise<unknown[]> {
-  const results = await Promise.allSettled(pair)
-  return results.map((result) => {
+function nodeAt(cluster: IoredisCluster, address: string | undefined): IoredisClient {
+  const node = cluster.nodes('all').find(({ options: { host, port } }) => `${host}:${port}` === address)
+  if (node === undefined) throw new Error('CLUSTERDOWN no node is known for that slot')
+  return node
+}
+
+/** A script call, its keys as the library would have sent them through the Cluster. */
+function prefixed(command: readonly string[], node: IoredisClient, prefix: string): readonly string[] {
+  if (prefix === (node.options.keyPrefix ?? '')) return command
+  const end = 3 + Number(command[2])
+  return command.map((word, i) => (i >= 3 && i < end ? prefix + word : word))
+}
+
+/** Written in one turn, so nothing comes between them: the replies of the last two. */
+async function inARow(client: IoredisClient, commands: readonly (readonly string[])[]): Promise<[unknown, number]> {
+  // All are waited for, so that none is left without a handler.
+  const results = await Promise.allSettled(commands.map(([name, ...args]) => client.call(name!, args)))
+  const [reply, count] = results.slice(-2).map((result) => {
     if (result.status === 'rejected') throw result.reason
     return result.value
   })
+  return [reply, Number(count)]
 }
 
 interface Handles {
-  readonly stream?: { unref?(): void }
+  readonly stream?: Counted & { unref?(): void }
   readonly reconnectTimeout?: { unref?(): void } | null
 }
 

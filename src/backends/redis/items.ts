@@ -9,13 +9,40 @@ function letter(kind: string): string {
   return kind === 'mutex' ? 'm' : 'c'
 }
 
-/** `before`: the request before this one in the call; `drop`: ids of tickets that a takeover is to drop. */
-export function joinItem(request: JoinRequest, before: JoinRequest | undefined, drop: readonly string[]): string {
+/** What requests ask for alike is said once. The others' ids are all that is left of most, which keeps a call small. */
+interface Shared {
+  readonly ttlMs: number
+  readonly waitTtlMs: number
+  readonly text: string
+  readonly floor: bigint | undefined
+}
+
+/** `channel`: where this client listens; `drops`: ids of tickets that a takeover is to drop. */
+export function joinArguments(
+  requests: readonly JoinRequest[],
+  channel: string,
+  drops: ReadonlyMap<JoinRequest, readonly string[]> | undefined,
+): string[] {
+  const { ttlMs, waitTtlMs, holder, floor } = requests[0]!
+  const shared: Shared = {
+    ttlMs,
+    waitTtlMs,
+    text: holderText(holder),
+    floor: requests.length === 1 ? floor : undefined,
+  }
+  const args = [channel, whole(ttlMs), whole(waitTtlMs), shared.floor?.toString() ?? '-', shared.text]
+  for (const request of requests) args.push(joinItem(request, shared, drops?.get(request)))
+  return args
+}
+
+function joinItem(request: JoinRequest, shared: Shared, drop: readonly string[] | undefined): string {
   const { line, id, weight, capacity, wait, ttlMs, waitTtlMs, group, floor, holder } = request
-  // In this order: the text of the one before is mostly the one at hand already.
-  const earlier = before === undefined ? undefined : holderText(before.holder)
   const text = holderText(holder)
-  // Joined, not concatenated: what is sent is one flat text, where `+` makes a tree that must be flattened later.
+  const alike =
+    ttlMs === shared.ttlMs && waitTtlMs === shared.waitTtlMs && floor === shared.floor && text === shared.text
+  if (alike && line.kind === 'mutex' && group === undefined && drop === undefined && weight === 1 && capacity === 1) {
+    return wait ? `W${id}` : `T${id}`
+  }
   return [
     letter(line.kind),
     wait ? 'w' : '-',
@@ -26,13 +53,29 @@ export function joinItem(request: JoinRequest, before: JoinRequest | undefined, 
     id,
     weight,
     capacity,
-    drop.length === 0 ? '-' : drop.join(','),
-    text === earlier ? '' : text,
+    drop === undefined || drop.length === 0 ? '-' : drop.join(','),
+    text === shared.text ? '' : text,
   ].join(' ')
 }
 
 /** `inbox`: the channel of whoever takes the ticket over, should it change hands. */
-export function renewItem(request: RenewRequest, inbox: string): string {
+export function renewArguments(requests: readonly RenewRequest[], inbox: string): string[] {
+  const { ttlMs, waitTtlMs } = requests[0]!
+  const args = [whole(ttlMs), whole(waitTtlMs)]
+  for (const request of requests) {
+    const plain =
+      request.line.kind === 'mutex' &&
+      request.ttlMs === ttlMs &&
+      request.waitTtlMs === waitTtlMs &&
+      request.handle === request.id &&
+      request.nextHandle === undefined &&
+      request.floor === undefined
+    args.push(plain ? `R${request.id}` : renewItem(request, inbox))
+  }
+  return args
+}
+
+function renewItem(request: RenewRequest, inbox: string): string {
   const { line, id, handle, nextHandle, nextHolder, floor } = request
   const item = `${letter(line.kind)} ${whole(request.ttlMs)} ${whole(request.waitTtlMs)} ${id} ${handleText(id, handle)}`
   if (nextHandle !== undefined && nextHolder !== undefined) {
@@ -41,7 +84,12 @@ export function renewItem(request: RenewRequest, inbox: string): string {
   return floor === undefined ? item : `${item} ${floor} - - -`
 }
 
-export function leaveItem({ line, id, handle, keepMs, tombstoneMs }: LeaveRequest): string {
+export function leaveArguments(requests: readonly LeaveRequest[]): string[] {
+  return requests.map(leaveItem)
+}
+
+function leaveItem({ line, id, handle, keepMs, tombstoneMs }: LeaveRequest): string {
+  if (line.kind === 'mutex' && handle === id && keepMs === 0 && tombstoneMs === 0) return `L${id}`
   const whose = handle === undefined ? '-' : handleText(id, handle)
   return [letter(line.kind), whole(keepMs), whole(tombstoneMs), id, whose].join(' ')
 }
@@ -74,6 +122,6 @@ function handleText(id: string, handle: string): string {
 }
 
 /** Redis counts whole milliseconds, at least one. */
-function whole(ms: number): number {
-  return Math.ceil(ms)
+function whole(ms: number): string {
+  return String(Math.ceil(ms))
 }

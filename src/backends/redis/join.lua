@@ -1,36 +1,41 @@
 -- Stand in line. KEYS and tickets: see line.lua.
--- ARGV[1]: the channel of whoever asks. Then for each item
--- 'KIND WAITS TTL WAIT_TTL FLOOR GROUP ID WEIGHT CAPACITY DROP JSON': KIND is 'm' (mutex) or 'c' (counted), WAITS 'w'
--- or '-'; FLOOR, GROUP and DROP (ids, with commas) may be '-'; JSON is '' where it is that of the item before.
+-- ARGV: the channel of whoever asks, TTL, WAIT_TTL, FLOOR, JSON, and then each item: 'W' (waits) or 'T' (tries) and
+-- its id where it is plain, else 'KIND WAITS TTL WAIT_TTL FLOOR GROUP ID WEIGHT CAPACITY DROP JSON': KIND is 'm' (mutex)
+-- or 'c' (counted), WAITS 'w' or '-'; FLOOR, GROUP and DROP (ids, with commas) may be '-'; JSON '' is the shared one.
 
 -- One mutex with nobody there, the usual case: four commands, before anything else is set up.
-if #KEYS == 5 and string.byte(ARGV[2]) == 109 and redis.call('EXISTS', KEYS[2], KEYS[4]) == 0 then
-  local ttl, floor, ticket, json =
-    string.match(ARGV[2], '^m . (%d+) %d+ (%S+) %S+ (%S+ %d+ %d+) %S+ (.*)$')
+if #KEYS == 5 and string.byte(ARGV[6]) < 97 and redis.call('EXISTS', KEYS[2], KEYS[4]) == 0 then
   local time = redis.call('TIME')
   local order = time[1] * 1000000 + time[2]
-  if floor ~= '-' and tonumber(floor) > order then order = tonumber(floor) end
+  if ARGV[4] ~= '-' and tonumber(ARGV[4]) > order then order = tonumber(ARGV[4]) end
   local text = string.format('%.0f', order)
   local last = redis.call('SET', KEYS[1], text, 'GET')
   if last and tonumber(last) >= order then
     text = string.format('%.0f', last + 1)
     redis.call('SET', KEYS[1], text)
   end
-  ticket = string.gsub(ticket, ' ', ' = ', 1)
-  redis.call('SET', KEYS[2], 'hf1 ' .. ticket .. ' ' .. ARGV[1] .. ' ' .. text .. ' ' .. json, 'PX', ttl)
+  local id = string.sub(ARGV[6], 2)
+  redis.call('SET', KEYS[2], 'hf1 ' .. id .. ' = 1 1 ' .. ARGV[1] .. ' ' .. text .. ' ' .. ARGV[5], 'PX', ARGV[2])
   return 'g' .. text
 end
 
 -- include line.lua
 
+local SHARED = 5
 local count = (#KEYS - 1) / 4
-local json
 
 local function read(item)
+  local text = ARGV[SHARED + item]
+  if string.byte(text) < 97 then
+    return {
+      item = item, kind = 'm', waits = sub(text, 1, 1) == 'W' and 'w' or '-', ttl = ARGV[2], waitTtl = ARGV[3],
+      floor = ARGV[4], group = '-', id = sub(text, 2), weight = '1', capacity = '1', drop = '-', json = ARGV[5],
+    }
+  end
   local ask = { item = item }
   ask.kind, ask.waits, ask.ttl, ask.waitTtl, ask.floor, ask.group, ask.id, ask.weight, ask.capacity, ask.drop, ask.json =
-    match(ARGV[item + 1], '^(.) (.) (%d+) (%d+) (%S+) (%S+) (%S+) (%d+) (%d+) (%S+) (.*)$')
-  if ask.json == '' then ask.json = json else json = ask.json end
+    match(text, '^(.) (.) (%d+) (%d+) (%S+) (%S+) (%S+) (%d+) (%d+) (%S+) (.*)$')
+  if ask.json == '' then ask.json = ARGV[5] end
   return ask
 end
 
@@ -106,6 +111,19 @@ local function quick(ask)
   return 'g' .. order
 end
 
+-- Plain items of lines in which nobody waits: whoever finds the mutex free has it. NX: two items may name one line.
+local function takeFree(list, items)
+  local middle, rest = ' = 1 1 ' .. ARGV[1] .. ' ', ' ' .. ARGV[5]
+  for i = 1, #items do
+    local item, order = items[i], draw(ARGV[4])
+    local ticket = 'hf1 ' .. sub(ARGV[SHARED + item], 2) .. middle .. order .. rest
+    local done = redis.pcall('SET', KEYS[4 * item - 2], ticket, 'PX', ARGV[2], 'NX')
+    if not done then list[item] = attempt(join, read(item))
+    elseif done.err then list[item] = mishap(done.err)
+    else list[item] = 'g' .. order end
+  end
+end
+
 -- Takes back what a repeated call finds of a group that can no longer be had whole.
 local function takeBack(ask)
   local line = enter(2 + (ask.item - 1) * 4, ask.kind == 'c')
@@ -114,16 +132,22 @@ local function takeBack(ask)
   finish(line, ask.item)
 end
 
+local function wouldGrant(ask)
+  local key = 2 + (ask.item - 1) * 4
+  if ask.kind ~= 'c' and call('EXISTS', KEYS[key], KEYS[key + 2]) == 0 then return 'g' end
+  return join(ask, true)
+end
+
 -- All or nothing: ask each line first, and only then write.
 local function joinGroup(list, asks)
   local whole = true
   for _, ask in ipairs(asks) do
-    list[ask.item] = attempt(join, ask, true)
+    list[ask.item] = attempt(wouldGrant, ask)
     if list[ask.item] ~= 'g' then whole = false end
   end
   for _, ask in ipairs(asks) do
     if whole then
-      list[ask.item] = attempt(join, ask)
+      list[ask.item] = attempt(quick, ask)
     elseif list[ask.item] == 'g' then
       attempt(takeBack, ask)
       list[ask.item] = 'r'
@@ -132,13 +156,17 @@ local function joinGroup(list, asks)
 end
 
 local list, group = {}, {}
+local plain = plainItems(count, SHARED)
+if undisturbed(plain) then takeFree(list, plain) end
 for item = 1, count do
-  local ask = read(item)
-  if #group > 0 and group[1].group ~= ask.group then
-    joinGroup(list, group)
-    group = {}
+  if not list[item] then
+    local ask = read(item)
+    if #group > 0 and group[1].group ~= ask.group then
+      joinGroup(list, group)
+      group = {}
+    end
+    if ask.group == '-' then list[item] = attempt(quick, ask) else group[#group + 1] = ask end
   end
-  if ask.group == '-' then list[item] = attempt(quick, ask) else group[#group + 1] = ask end
 end
 if #group > 0 then joinGroup(list, group) end
 return answers(list)

@@ -1,9 +1,10 @@
 -- Release or give up, and grant whom the rule grants now. KEYS and tickets: see line.lua.
--- ARGV of each item: 'KIND KEEP TOMBSTONE ID HANDLE' (HANDLE '-': whatever it is)
+-- ARGV of each item: 'L' and its id where it is plain (its first handle, nothing to be kept), else
+-- 'KIND KEEP TOMBSTONE ID HANDLE' (HANDLE '-': whatever it is)
 
 -- One mutex with nobody waiting, the usual case: three commands, before anything else is set up.
-if #KEYS == 5 and string.sub(ARGV[1], 1, 6) == 'm 0 0 ' then
-  local value, ours = redis.call('GET', KEYS[2]), 'hf1 ' .. string.sub(ARGV[1], 7) .. ' '
+if #KEYS == 5 and string.byte(ARGV[1]) < 97 then
+  local value, ours = redis.call('GET', KEYS[2]), 'hf1 ' .. string.sub(ARGV[1], 2) .. ' = '
   if value and string.sub(value, 1, #ours) == ours and redis.call('EXISTS', KEYS[4]) == 0 then
     redis.call('DEL', KEYS[2])
     return '1'
@@ -24,8 +25,13 @@ local function keep(line, id, ticket, ms)
   end
 end
 
+local function read(item)
+  if string.byte(ARGV[item]) < 97 then return 'm', '0', '0', sub(ARGV[item], 2), '=' end
+  return match(ARGV[item], '^(.) (%d+) (%d+) (%S+) (%S+)$')
+end
+
 local function leave(item)
-  local kind, keepMs, tombstoneMs, id, handle = match(ARGV[item], '^(.) (%d+) (%d+) (%S+) (%S+)$')
+  local kind, keepMs, tombstoneMs, id, handle = read(item)
   local line = enter(2 + (item - 1) * 4, kind == 'c')
   local ticket, granted = find(line, id)
   local answer = '0'
@@ -50,10 +56,25 @@ local function leave(item)
   return answer
 end
 
--- A mutex with nobody waiting, within a batch.
+-- Plain items of lines in which nobody waits: those that hold let go, all by one command.
+local function letGoFree(list, items)
+  local mains, gone = {}, {}
+  for i = 1, #items do mains[i] = KEYS[4 * items[i] - 2] end
+  local values = call('MGET', unpack(mains))
+  for i = 1, #items do
+    local ours = 'hf1 ' .. sub(ARGV[items[i]], 2) .. ' = '
+    if values[i] and sub(values[i], 1, #ours) == ours then
+      gone[#gone + 1] = mains[i]
+      list[items[i]] = '1'
+    end
+  end
+  if #gone > 0 then call('DEL', unpack(gone)) end
+end
+
+-- A mutex with nobody waiting, beside others that have.
 local function quick(item)
-  if sub(ARGV[item], 1, 6) == 'm 0 0 ' then
-    local key, ours = 2 + (item - 1) * 4, 'hf1 ' .. sub(ARGV[item], 7) .. ' '
+  if string.byte(ARGV[item]) < 97 then
+    local key, ours = 4 * item - 2, 'hf1 ' .. sub(ARGV[item], 2) .. ' = '
     local value = call('GET', KEYS[key])
     if value and sub(value, 1, #ours) == ours and call('EXISTS', KEYS[key + 2]) == 0 then
       call('DEL', KEYS[key])
@@ -63,6 +84,10 @@ local function quick(item)
   return leave(item)
 end
 
-local list = {}
-for item = 1, (#KEYS - 1) / 4 do list[item] = attempt(quick, item) end
+local list, count = {}, (#KEYS - 1) / 4
+local plain = plainItems(count, 0)
+if undisturbed(plain) then letGoFree(list, plain) end
+for item = 1, count do
+  if not list[item] then list[item] = attempt(quick, item) end
+end
 return answers(list)

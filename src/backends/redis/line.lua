@@ -9,15 +9,18 @@
 --            and the order of the last ticket granted (not for a mutex, whose granted ticket is in main)
 -- A ticket is the text 'hf1 ID HANDLE WEIGHT CAPACITY INBOX ORDER JSON'; HANDLE is '=' while it is the
 -- id itself, and '!' once the ticket has left; INBOX is the channel on which its client listens.
--- ARGV            one text for each item: fewer, longer arguments are cheaper for the client than many
+-- ARGV            what the items share, then one text for each: fewer, longer arguments are cheaper for the client than
+--                 many. An item that starts with a capital is a mutex and plain: it asks for just what they share.
+-- The reply is one text, an answer a line; one more says which lines have more to do than one script may.
 --
 -- Numbers: microseconds since 1970 are exact in a double until the year 2255, but Lua writes them as
 -- 1.7e+15, so every number that becomes text goes through '%.0f'.
 local call, format, match, sub = redis.call, string.format, string.match, string.sub
 local TICKET = '^hf1 (%S+) (%S+) (%d+) (%d+) (%S+) (%d+) (.*)$'
 local TICKET_ORDER = '^hf1 %S+ %S+ %d+ %d+ %S+ (%d+) '
--- What one script may do, so that it ends within about a millisecond; the rest is for the next one.
-local DEAD_AT_ONCE, GRANTS_AT_ONCE = 200, 100
+-- How many dead tickets one script may clear away, and tickets it may grant, beside one for each of its items: so that
+-- it ends within about a millisecond, however many there are in however many of its lines. The rest is for the next.
+local spare = 100
 -- How many waiting tickets look when a lease ends, and how often at a foreign lock (ms).
 local LOOKING, FOREIGN_LOOK = 8, 200
 
@@ -68,16 +71,28 @@ local function remove(line, id, ticket)
   end
 end
 
+-- All at once: three commands, however many have died.
 local function sweep(line)
-  local dead = call('ZRANGEBYSCORE', line.lease, '-inf', format('%.0f', now), 'LIMIT', 0, DEAD_AT_ONCE)
-  for _, id in ipairs(dead) do remove(line, id, call('HGET', line.tickets, id)) end
-  if #dead == DEAD_AT_ONCE then line.more = true end
+  local dead = call('ZRANGEBYSCORE', line.lease, '-inf', format('%.0f', now), 'LIMIT', 0, spare)
+  if #dead == 0 then return end
+  if line.counted then
+    for _, id in ipairs(dead) do
+      local weight, order = match(call('HGET', line.tickets, id) or '', '^hf1 %S+ %S+ (%d+) %d+ %S+ (%d+) ')
+      if weight and tonumber(order) <= line.top then line.sum = line.sum - weight end
+      line.changed = true
+    end
+  end
+  call('ZREM', line.lease, unpack(dead))
+  call('HDEL', line.tickets, unpack(dead))
+  call('ZREM', line.order, unpack(dead))
+  spare = spare - #dead
+  if spare == 0 then line.more = true end
 end
 
 -- A mutex: the first living ticket moves from the line into main, with what is left of its waiting lease.
 local function advanceMutex(line)
-  for _ = 1, DEAD_AT_ONCE do
-    if line.value then return end
+  if line.value then return end
+  repeat
     local id = call('ZPOPMIN', line.order)[1]
     if not id then return end
     local ticket, ends = call('HGET', line.tickets, id), call('ZSCORE', line.lease, id)
@@ -86,15 +101,16 @@ local function advanceMutex(line)
     if ticket and ends and tonumber(ends) > now then
       call('SET', line.main, ticket, 'PX', format('%.0f', math.ceil((ends - now) / 1000)))
       line.value = ticket
-      tell('g', ticket)
+      return tell('g', ticket)
     end
-  end
-  line.more = not line.value
+    spare = spare - 1
+  until spare <= 0
+  line.more = true
 end
 
 -- The others: as many as fit, in order, each by its own capacity. Costs what it grants, not what waits.
 local function advanceCounted(line)
-  for _ = 1, GRANTS_AT_ONCE do
+  repeat
     local id = call('ZRANGEBYSCORE', line.order, '(' .. format('%.0f', line.top), '+inf', 'LIMIT', 0, 1)[1]
     if not id then return end
     local ticket = call('HGET', line.tickets, id)
@@ -106,7 +122,8 @@ local function advanceCounted(line)
       line.sum, line.top, line.changed = line.sum + weight, tonumber(order), true
       tell('g', ticket)
     end
-  end
+    spare = spare - 1
+  until spare <= 0
   line.more = true
 end
 
@@ -123,8 +140,12 @@ local function enter(at, counted)
   else
     line.value = call('GET', line.main)
   end
-  sweep(line)
-  advance(line)
+  if spare > 0 then
+    sweep(line)
+    advance(line)
+  else
+    line.more = true
+  end
   return line
 end
 
@@ -191,15 +212,36 @@ local function stand(line, id, ticket, granted, ttl, waitTtl)
   return format('w%.0f %.0f', ahead, look)
 end
 
+local function mishap(text)
+  return '!' .. string.gsub(text, '[\r\n]', ' ')
+end
+
 -- One bad item never spoils the others: its error is its answer.
 local function attempt(fn, ...)
   local done, answer = pcall(fn, ...)
   if done then return answer end
-  return '!' .. (type(answer) == 'table' and answer.err or tostring(answer))
+  return mishap(type(answer) == 'table' and answer.err or tostring(answer))
+end
+
+-- All plain items at once: true when there are some, and nobody waits (and no tombstone stands) in any of their lines.
+-- One command for all of them costs a fraction of one for each.
+local function undisturbed(items)
+  if #items == 0 then return false end
+  local leases = {}
+  for i = 1, #items do leases[i] = KEYS[4 * items[i]] end
+  return call('EXISTS', unpack(leases)) == 0
+end
+
+local function plainItems(count, shared)
+  local items = {}
+  for item = 1, count do
+    if string.byte(ARGV[shared + item]) < 97 then items[#items + 1] = item end
+  end
+  return items
 end
 
 local function answers(list)
   if drawn then call('SET', KEYS[1], format('%.0f', last)) end
-  if #unfinished > 0 then list[#list + 1] = table.concat(unfinished, ' ') end
-  return list
+  if #unfinished > 0 then list[#list + 1] = '>' .. table.concat(unfinished, ' ') end
+  return table.concat(list, '\n')
 end

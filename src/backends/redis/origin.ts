@@ -14,7 +14,8 @@ export async function readOrigin(wire: Wire, keys: Keys): Promise<Origin> {
   ])
   const text = String(info)
   const run = /run_id:(\w+)/.exec(text)?.[1]
-  const up = /uptime_in_seconds:(\d+)/.exec(text)?.[1]
+  // By its wall clock: below 0 when that was turned back.
+  const up = /uptime_in_seconds:(-?\d+)/.exec(text)?.[1]
   if (run === undefined || up === undefined) throw new Error('INFO server tells neither run_id nor uptime_in_seconds')
   const [seconds, micros] = time as [unknown, unknown]
   const clock = BigInt(String(seconds)) * 1_000_000n + BigInt(String(micros))

@@ -13,12 +13,10 @@ export interface ScriptCall<Request> {
   /** So many replicas must have what was written; answers of calls that they do not have start with '?'. */
   readonly replicas: number
   readonly replicaTimeoutMs: number
-  /** An argument before those of the items. */
-  readonly first?: string
   /** What a request may cost, as a multiple of renewing a mutex that is held; 0: must stay with the one before. */
   cost(request: Request): number
-  /** The argument of one request, which may lean on the one before it. */
-  item(request: Request, before: Request | undefined): string
+  /** The script's arguments: what the requests share, then one for each. */
+  arguments(requests: readonly Request[]): string[]
 }
 
 /** So much may be done in one script: some 4 µs each. */
@@ -104,8 +102,7 @@ export class ScriptCaller {
     const first = keys[0]!
     const command = ['EVALSHA', call.script.sha, String(1 + 4 * keys.length), this.#keys.last(first.slot)]
     for (const { main, order, lease, tickets } of keys) command.push(main, order, lease, tickets)
-    if (call.first !== undefined) command.push(call.first)
-    for (let i = 0; i < requests.length; i += 1) command.push(call.item(requests[i]!, requests[i - 1]))
+    command.push(...call.arguments(requests))
     let reply: unknown
     let copied = true
     try {
@@ -114,10 +111,9 @@ export class ScriptCaller {
     } catch (error) {
       ;[reply, copied] = await load(call, command, first.main, error)
     }
-    if (typeof reply === 'string') return [copied ? reply : `?${reply}`]
-    const answers = reply as string[]
+    const answers = String(reply).split('\n')
     if (answers.length > requests.length) {
-      const items = answers.pop()!.split(' ').map(Number)
+      const items = answers.pop()!.slice(1).split(' ').map(Number)
       this.#unfinished(items.map((item) => requests[item - 1]!.line))
     }
     return copied ? answers : answers.map((answer) => `?${answer}`)

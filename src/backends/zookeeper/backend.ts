@@ -8,18 +8,19 @@ import type {
   RenewRequest,
   Standing,
 } from '../../core/backend.js'
-import { BackendError } from '../../core/errors.js'
+import type { BackendError } from '../../core/errors.js'
 import { KINDS } from '../../core/line.js'
 import { answered, ZooKeeperClient } from './client/client.js'
-import { CODE, ZooKeeperError } from './client/errors.js'
 import type { SessionOptions } from './client/session.js'
 import { Doubts } from './doubts.js'
 import { failure } from './failures.js'
 import { Groups } from './group.js'
+import { GUARANTEES, SessionPromise } from './guarantees.js'
 import { Joins } from './join.js'
+import { Joining } from './joining.js'
+import { Leaving } from './leaving.js'
 import { Look } from './look.js'
-import type { OwnTicket } from './local-line.js'
-import type { Places } from './names.js'
+import { linePath, type Places } from './names.js'
 import { connectFirst, Online } from './online.js'
 import { Parents, type ParentsOptions } from './parents.js'
 import { Tickets } from './tickets.js'
@@ -30,27 +31,10 @@ export interface ZooKeeperParts extends ParentsOptions {
   readonly places: Places
 }
 
-export const GUARANTEES: Guarantees = {
-  scope: 'network',
-  order: 'fifo',
-  wake: 'push',
-  fence: 'strict',
-  lease: 'session',
-  handover: false,
-  atomicGroup: true,
-  minHold: 'process',
-  kinds: KINDS,
-  survives: ['client-crash', 'store-restart', 'store-failover', 'minority-loss'],
-  minTtlMs: 1,
-  ttlGranularityMs: 1,
-  sentence:
-    "A hold lasts as long as the client's session, whatever its ttl says: the servers end a session by the monotonic clock of their leader, so no step of a clock matters.",
-}
-
 /** The line as sequential ephemeral nodes: a path a line, a node a ticket, the node's czxid the order. */
 export class ZooKeeperBackend implements Backend {
   readonly name: string = 'zookeeper'
-  readonly guarantees: Guarantees = GUARANTEES
+  readonly #promise: SessionPromise
   readonly maxBatch: number = 256
   readonly #parts: ZooKeeperParts
   readonly #client: ZooKeeperClient
@@ -58,16 +42,15 @@ export class ZooKeeperBackend implements Backend {
   readonly #parents: Parents
   readonly #tickets: Tickets
   readonly #doubts: Doubts
-  readonly #joins: Joins
-  readonly #groups: Groups
+  readonly #joining: Joining
+  readonly #leaving: Leaving
   readonly #look: Look
   readonly #tombstones = new Tombstones()
-  /** Joins under way, by id: a leave waits for its ticket's. */
-  readonly #joining = new Map<string, Promise<unknown>>()
   #events: BackendEvents | undefined
 
   constructor(parts: ZooKeeperParts) {
     this.#parts = parts
+    this.#promise = new SessionPromise(GUARANTEES, parts.session.timeoutMs)
     this.#client = new ZooKeeperClient(parts.session, {
       connected: (fresh) => this.#connected(fresh),
       disconnected: () => {
@@ -77,15 +60,27 @@ export class ZooKeeperBackend implements Backend {
       expired: () => this.#expired(),
     })
     const client = this.#client
-    this.#online = new Online(client.session)
-    this.#parents = new Parents(client, parts)
-    this.#tickets = new Tickets(client, this.#parents, () => this.#events)
-    this.#doubts = new Doubts()
+    const online = new Online(client.session)
+    const parents = new Parents(client, parts)
+    const tickets = new Tickets(client, parents, parts.places, () => this.#events)
+    const doubts = new Doubts()
+    const look = new Look(client, parts.places)
     const { places, acl } = parts
-    const shared = { client, tickets: this.#tickets, parents: this.#parents, doubts: this.#doubts, places, acl }
-    this.#joins = new Joins(shared)
-    this.#groups = new Groups(shared, this.#joins)
-    this.#look = new Look(client, parts.places)
+    const shared = { client, tickets, parents, doubts, places, acl }
+    const joins = new Joins(shared)
+    const leaving = new Leaving({ client, tickets, doubts, look, online })
+    const groups = new Groups(shared, joins)
+    this.#joining = new Joining({ client, tickets, doubts, tombstones: this.#tombstones, joins, groups, leaving })
+    this.#online = online
+    this.#parents = parents
+    this.#tickets = tickets
+    this.#doubts = doubts
+    this.#leaving = leaving
+    this.#look = look
+  }
+
+  get guarantees(): Guarantees {
+    return this.#promise.guarantees
   }
 
   async open(events: BackendEvents): Promise<void> {
@@ -103,25 +98,19 @@ export class ZooKeeperBackend implements Backend {
   async join(requests: readonly JoinRequest[]): Promise<Standing[]> {
     const calledAt = performance.now()
     // A name that cannot be a path is found before anything is sent.
-    for (const request of requests) this.#joins.path(request)
-    await this.#online.soon('join')
-    const standings = this.#join(requests, calledAt)
-    for (const [index, { id }] of requests.entries()) {
-      const done = standings[index]!
-      this.#joining.set(id, done)
-      void done.finally(() => this.#joining.get(id) === done && this.#joining.delete(id))
-    }
-    return await Promise.all(standings)
+    for (const { line } of requests) if (!this.#tickets.knows(line)) linePath(this.#parts.places, line)
+    if (!this.#online.now) await this.#online.soon('join')
+    return await this.#joining.join(requests, calledAt)
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<Standing[]> {
     const calledAt = performance.now()
-    await this.#online.soon('renew')
+    if (!this.#online.now) await this.#online.soon('renew')
     const waiting = requests.some(({ id }) => this.#tickets.get(id)?.state !== 'granted')
     const { session } = this.#client
     // The session keeps itself alive; only when its last proof is old, or somebody waits, is there a question.
     if (waiting || session.provenUntil - calledAt < session.timeoutMs / 2) {
-      const lines = new Set(requests.map((request) => this.#lineOf(request)))
+      const lines = new Set(requests.map(({ id }) => this.#tickets.get(id)?.line))
       for (const line of lines) line?.lookAgain(session.timeoutMs / 5)
       try {
         await answered((reply) => this.#client.sync(reply))
@@ -140,13 +129,11 @@ export class ZooKeeperBackend implements Backend {
     for (const { id, handle, tombstoneMs } of requests) {
       if (tombstoneMs > 0) this.#tombstones.bury(id, tombstoneMs)
       if (handle !== undefined && handle !== id) continue
-      this.#giveUp(id)
-      void this.#joining.get(id)?.then(() => this.#giveUp(id))
+      this.#leaving.giveUp(id)
+      void this.#joining.underWay(id)?.then(() => this.#leaving.giveUp(id))
     }
-    await this.#online.soon('leave')
-    return await Promise.all(
-      requests.map((request) => this.#leave(request).catch((error: unknown) => failure(error, 'leave the line'))),
-    )
+    if (!this.#online.now) await this.#online.soon('leave')
+    return await Promise.all(this.#leaving.leave(requests, (id) => this.#joining.underWay(id)))
   }
 
   async view(name: string): Promise<LineView[]> {
@@ -177,142 +164,15 @@ export class ZooKeeperBackend implements Backend {
     this.#online.close()
   }
 
-  #join(requests: readonly JoinRequest[], calledAt: number): Promise<Standing>[] {
-    const standings = new Map<JoinRequest, Promise<Standing>>()
-    const plain: JoinRequest[] = []
-    const groups = new Map<string, JoinRequest[]>()
-    for (const request of requests) {
-      const known = request.group === undefined ? this.#known(request, calledAt) : undefined
-      if (known !== undefined) standings.set(request, known)
-      else if (request.group !== undefined) groups.set(request.group, [...(groups.get(request.group) ?? []), request])
-      else if (!request.wait) standings.set(request, this.#failing(this.#try(request, calledAt)))
-      else if (request.takeover) standings.set(request, this.#failing(this.#takeOver(request, calledAt)))
-      else plain.push(request)
-    }
-    for (const [index, standing] of this.#joins.stand(plain, calledAt).entries()) standings.set(plain[index]!, standing)
-    for (const group of groups.values()) {
-      const together = this.#joinGroup(group, calledAt)
-      for (const [index, request] of group.entries()) {
-        standings.set(request, this.#failing(together.then((answers) => answers[index]!)))
-      }
-    }
-    return requests.map((request) => standings.get(request)!)
-  }
-
-  /** The answer for an id that was seen before. */
-  #known(request: JoinRequest, calledAt: number): Promise<Standing> | undefined {
-    const { id } = request
-    if (this.#tombstones.has(id)) return Promise.resolve({ state: 'gone' })
-    const before = this.#joining.get(id)
-    if (before !== undefined) return this.#failing(before.then(() => this.#joinAgain(request, calledAt)))
-    if (this.#tickets.get(id) === undefined && this.#doubts.get(id) === undefined) return undefined
-    return this.#failing(this.#joinAgain(request, calledAt))
-  }
-
-  /** Joins under an id whose earlier join may have been done. */
-  async #joinAgain(request: JoinRequest, calledAt: number): Promise<Standing> {
-    let ticket: OwnTicket | undefined = this.#tickets.get(request.id)
-    ticket ??= await this.#joins.find(request)
-    if (ticket === undefined) {
-      if (!request.wait) return await this.#try(request, calledAt)
-      return await this.#joins.stand([request], calledAt)[0]!
-    }
-    if (ticket.state === 'standing') {
-      this.#lineOf(request)?.refresh()
-      await answered((reply) => this.#client.sync(reply))
-    }
-    if (ticket.state === 'granted' || request.wait) return this.#tickets.standing(ticket, calledAt)
-    await this.#delete(ticket)
-    return { state: 'refused' }
-  }
-
-  async #joinGroup(requests: readonly JoinRequest[], calledAt: number): Promise<Standing[]> {
-    if (requests.some(({ id }) => this.#tombstones.has(id))) return requests.map(() => ({ state: 'gone' }))
-    // A copy of the call may be under way still.
-    const before = requests.map(({ id }) => this.#joining.get(id))
-    // All are looked up at once: a moment later this very call is the one under way.
-    for (const one of before) await one
-    for (const request of requests) if (request.takeover) await this.#joins.takeOver(request)
-    return await this.#groups.join(requests, calledAt)
-  }
-
-  async #try(request: JoinRequest, calledAt: number): Promise<Standing> {
-    if (request.takeover) await this.#joins.takeOver(request)
-    return await this.#joins.try(request, calledAt)
-  }
-
-  async #takeOver(request: JoinRequest, calledAt: number): Promise<Standing> {
-    await this.#joins.takeOver(request)
-    return await this.#joins.stand([request], calledAt)[0]!
-  }
-
-  #failing(standing: Promise<Standing>): Promise<Standing> {
-    return standing.catch((error: unknown): Standing => ({ state: 'failed', error: failure(error, 'join the line') }))
-  }
-
-  /** Notes that nobody wants this ticket, also where no server can be told now: then it goes once one can. */
-  #giveUp(id: string): void {
-    const ticket = this.#tickets.get(id)
-    if (ticket !== undefined) ticket.unwanted = true
-    const doubt = this.#doubts.get(id)
-    if (doubt !== undefined) doubt.over = true
-  }
-
-  async #leave({ line, id, handle }: LeaveRequest): Promise<boolean> {
-    await this.#joining.get(id)
-    const doubt = this.#doubts.get(id)
-    const ticket = this.#tickets.get(id)
-    if (ticket !== undefined) return (handle === undefined || handle === id) && (await this.#delete(ticket))
-    // Neither ours nor possibly ours, and no eviction: it went with its session.
-    if (handle !== undefined && doubt === undefined) return false
-    const removed = await this.#look.remove(line, id)
-    this.#doubts.settle(id)
-    return removed
-  }
-
-  /**
-   * True when the node was there, or when an earlier delete of ours may have been what removed it. A delete
-   * whose answer is lost is asked for once more: as a rule the connection is back at once, or the session is
-   * over and the node with it.
-   */
-  async #delete(ticket: OwnTicket, last = false): Promise<boolean> {
-    const again = ticket.leaving
-    ticket.leaving = true
-    try {
-      const removed = await this.#deleteNow(ticket)
-      return removed || again
-    } catch (error) {
-      if (!(error instanceof ZooKeeperError) || error.code === CODE.sessionExpired) return false
-      if (last || error.code !== CODE.connectionLoss) throw error
-    }
-    await this.#online.soon('leave')
-    return this.#tickets.get(ticket.id) === ticket && (await this.#delete(ticket, true))
-  }
-
-  #deleteNow(ticket: OwnTicket): Promise<boolean> {
-    return new Promise((resolve, reject) => {
-      this.#client.delete(ticket.path, (error) => {
-        if (error !== undefined && error.code !== CODE.noNode) return reject(error)
-        // In the very order of the answers: whoever is next among ours is judged by what is known now.
-        this.#tickets.drop(ticket)
-        resolve(error === undefined)
-      })
-    })
-  }
-
-  #lineOf({ line, id }: Pick<RenewRequest, 'line' | 'id'>): ReturnType<Tickets['line']> | undefined {
-    return this.#tickets.get(id) === undefined ? undefined : this.#tickets.line(line, this.#joins.path({ line }))
-  }
-
   #connected(fresh: boolean): void {
+    this.#promise.given(this.#client.session.timeoutMs)
     if (!fresh) {
       // What happened meanwhile is told by the watches that were set again; what was being asked is asked again.
       for (const line of this.#tickets.lines()) {
         line.refresh()
-        for (const ticket of line.tickets()) if (ticket.unwanted) void this.#delete(ticket).catch(ignore)
+        this.#leaving.tidy(line.tickets())
       }
-      for (const [id, line] of this.#doubts.over())
-        void this.#leave({ line, id, keepMs: 0, tombstoneMs: 0 }).catch(ignore)
+      this.#leaving.tidyDoubts(this.#doubts.over())
       this.#tickets.watchAll()
     }
     this.#online.connected()
@@ -324,8 +184,4 @@ export class ZooKeeperBackend implements Backend {
     this.#parents.forget()
     if (ids.length > 0) this.#events?.lost(ids)
   }
-}
-
-function ignore(): void {
-  // Tried again after the next break: nothing but a break can make it fail.
 }

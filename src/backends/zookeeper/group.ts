@@ -1,5 +1,4 @@
 import type { JoinRequest, Standing } from '../../core/backend.js'
-import { answered } from './client/client.js'
 import { CODE, ZooKeeperError } from './client/errors.js'
 import { MODE, type MultiResult, type MultiStep } from './client/protocol.js'
 import { encodeHolder } from './holder.js'
@@ -30,7 +29,7 @@ export class Groups {
       const rooms = await Promise.all(requests.map((request) => this.#joins.hasRoom(request)))
       if (rooms.includes(false)) return refused
     }
-    const lines = requests.map((request) => tickets.use(request.line, this.#joins.path(request)))
+    const lines = requests.map((request) => tickets.use(request.line))
     try {
       const stood = before ?? (await this.#stand(requests, lines))
       if (stood.some(({ state }) => state === 'lost')) throw new ZooKeeperError(CODE.sessionExpired, 'group')
@@ -60,50 +59,46 @@ export class Groups {
   }
 
   async #stand(requests: readonly JoinRequest[], lines: readonly LocalLine[]): Promise<OwnTicket[]> {
-    let nodePaths: string[] | undefined
-    for (let tries = 1; nodePaths === undefined; tries += 1) {
-      if (tries > MOST_TRIES) throw new ZooKeeperError(CODE.noNode, 'group')
+    for (let tries = 1; tries <= MOST_TRIES; tries += 1) {
       // One after the other: they may share folders.
       if (tries > 1) for (const { path } of lines) await this.#parts.parents.missing(path)
-      nodePaths = await this.#create(requests, lines)
-    }
-    try {
-      const adopting = nodePaths.map((nodePath, index) =>
-        this.#joins.adopt(requests[index]!, lines[index]!.path, nodePath),
-      )
+      const creating = this.#create(requests, lines)
       const listed = this.#joins.list(lines)
-      const stood = (await Promise.all(adopting)).filter((ticket) => ticket !== undefined)
+      const stood = await creating
+      if (stood === undefined) continue
       await Promise.all(listed.values())
-      if (stood.length === requests.length) return stood
-    } catch (error) {
-      this.#doubt(requests)
-      throw error
+      return stood
     }
-    // Somebody has evicted one of them already.
-    this.#doubt(requests)
     throw new ZooKeeperError(CODE.noNode, 'group')
   }
 
-  /** The paths of the nodes; undefined when a parent is missing. */
-  async #create(requests: readonly JoinRequest[], lines: readonly LocalLine[]): Promise<string[] | undefined> {
+  /** Undefined when a parent is missing. */
+  #create(requests: readonly JoinRequest[], lines: readonly LocalLine[]): Promise<OwnTicket[] | undefined> {
     const { client, parents, acl } = this.#parts
     for (const { path } of lines) parents.expect(path)
     const steps = requests.map((request, index): MultiStep => {
       const path = this.#joins.prefix(request, lines[index]!.path)
       return { op: 'create', path, data: encodeHolder(request), acl, mode: MODE.ephemeralSequential }
     })
-    try {
-      const results = await answered<MultiResult[]>((reply) => client.multi(steps, reply))
-      return results.map((result) => (result.op === 'create' ? result.path : ''))
-    } catch (error) {
-      if (!(error instanceof ZooKeeperError)) throw error
-      if (error.code === CODE.noNode) return undefined
-      if (error.code === CODE.connectionLoss && error.sent) this.#doubt(requests)
-      throw error
-    }
+    return new Promise((resolve, reject) => {
+      client.multi(steps, (error, results, zxid) => {
+        if (error === undefined) {
+          resolve(results!.map((result, index) => this.#joins.created(requests[index]!, pathOf(result), zxid)))
+        } else if (error.code === CODE.noNode) {
+          resolve(undefined)
+        } else {
+          if (error.code === CODE.connectionLoss && error.sent) this.#doubt(requests)
+          reject(error)
+        }
+      })
+    })
   }
 
   #doubt(requests: readonly JoinRequest[]): void {
     for (const { id, line } of requests) this.#parts.doubts.add(id, line)
   }
+}
+
+function pathOf(result: MultiResult): string {
+  return result.op === 'create' ? result.path : ''
 }

@@ -5,6 +5,34 @@ export function encodeHolder({ holder, weight, capacity }: JoinRequest): Buffer 
   return Buffer.from(JSON.stringify({ ...holder, weight, capacity }))
 }
 
+/** The same, made once for tickets in a row that differ in nothing: as a rule those of one client do. */
+export class HolderEncoder {
+  #last: JoinRequest | undefined
+  #data: Buffer = Buffer.alloc(0)
+
+  encode(request: JoinRequest): Buffer {
+    if (this.#last === undefined || !alike(this.#last, request)) {
+      this.#data = encodeHolder(request)
+      this.#last = request
+    }
+    return this.#data
+  }
+}
+
+function alike(one: JoinRequest, other: JoinRequest): boolean {
+  const [a, b] = [one.holder, other.holder]
+  return (
+    one.weight === other.weight &&
+    one.capacity === other.capacity &&
+    a.owner === b.owner &&
+    a.client === b.client &&
+    a.host === b.host &&
+    a.pid === b.pid &&
+    a.note === b.note &&
+    a.also === b.also
+  )
+}
+
 /** Reads a node's data; undefined when somebody else than Holdfast wrote it. */
 export function decodeHolder(data: Buffer): Holder | undefined {
   let value: unknown

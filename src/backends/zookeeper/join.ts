@@ -1,11 +1,12 @@
 import type { JoinRequest, Standing } from '../../core/backend.js'
 import { grantedCount } from '../../core/line.js'
-import { type Created, type Data, found, type ZooKeeperClient } from './client/client.js'
+import { type Data, found, type ZooKeeperClient } from './client/client.js'
 import { CODE, ZooKeeperError } from './client/errors.js'
 import { type Acl, MODE } from './client/protocol.js'
+import { createTogether, type Creation } from './client/together.js'
 import type { Doubts } from './doubts.js'
 import { failure } from './failures.js'
-import { decodeHolder, encodeHolder } from './holder.js'
+import { decodeHolder, HolderEncoder } from './holder.js'
 import type { LocalLine, OwnTicket } from './local-line.js'
 import { bySeq, linePath, type Node, nodePrefix, parseNode, type Places } from './names.js'
 import type { Parents } from './parents.js'
@@ -23,10 +24,24 @@ export interface JoinParts {
   readonly acl: readonly Acl[]
 }
 
+type Answer = (error: ZooKeeperError | undefined, ticket: OwnTicket | undefined) => void
+
+/** What a creation's answer told, where that was not all. */
+interface FirstAnswer {
+  readonly request: JoinRequest
+  readonly line: LocalLine
+  readonly error: ZooKeeperError | undefined
+  readonly ticket: OwnTicket | undefined
+  /** The list that was sent behind it, if any. */
+  readonly list: Promise<void> | undefined
+  readonly calledAt: number
+}
+
 /** Standing in line: one ephemeral sequential node a ticket. */
 export class Joins {
   readonly #parts: JoinParts
   readonly #lists = new Map<LocalLine, Promise<void>>()
+  readonly #holders = new HolderEncoder()
 
   constructor(parts: JoinParts) {
     this.#parts = parts
@@ -37,21 +52,29 @@ export class Joins {
    * them in their order, so the answer costs one round trip.
    */
   stand(requests: readonly JoinRequest[], calledAt: number): Promise<Standing>[] {
-    const lines = requests.map((request) => this.#parts.tickets.use(request.line, this.path(request)))
-    const attempts = requests.map((request) => this.#create(request, this.path(request)))
-    for (const line of lines) line.keep()
+    const { tickets, parents } = this.#parts
+    const lines = requests.map((request) => tickets.use(request.line))
+    const again = lines.map(({ path }) => parents.expect(path))
+    const answers: Answer[] = []
+    const standings = requests.map(
+      (request, index) =>
+        new Promise<Standing>((resolve) => {
+          const line = lines[index]!
+          answers.push((error, ticket) => {
+            // Judged at once, as a rule; else it takes another question.
+            if (ticket === undefined || ticket.state === 'standing') {
+              return resolve(this.#settled({ request, line, error, ticket, list: listed.get(line), calledAt }))
+            }
+            tickets.release(line)
+            resolve(tickets.standing(ticket, calledAt))
+          })
+        }),
+    )
+    this.#create(requests, lines, answers)
+    for (const [index, line] of lines.entries()) if (again[index]) line.keep()
     // While a list is under way, what comes right behind it is judged by that one: see `LocalLine.stand`.
     const listed = this.list(lines.filter((line) => !line.quiet && !line.asking))
-    return requests.map(async (request, index): Promise<Standing> => {
-      const line = lines[index]!
-      try {
-        return await this.#settled(request, line, attempts[index]!, listed, calledAt)
-      } catch (error) {
-        return { state: 'failed', error: failure(error, `join the line at ${line.path}`) }
-      } finally {
-        this.#parts.tickets.release(line)
-      }
-    })
+    return standings
   }
 
   /** Stands only where the line, as just read, has room; and not at all when somebody was quicker. */
@@ -66,11 +89,11 @@ export class Joins {
 
   /** Looks for a ticket whose creation was never answered. What an ended session left behind is not ours. */
   async find(request: JoinRequest): Promise<OwnTicket | undefined> {
-    const path = this.path(request)
+    const path = this.#path(request)
     for (const { name } of await this.#readLine(request, path, true)) {
       if (parseNode(request.line.kind, name)!.id !== request.id) continue
-      const adopting = this.adopt(request, path, `${path}/${name}`)
-      const listed = this.list([this.#parts.tickets.line(request.line, path)])
+      const adopting = this.#adopt(request, `${path}/${name}`)
+      const listed = this.list([this.#parts.tickets.line(request.line)])
       const ticket = await adopting
       await Promise.all(listed.values())
       if (ticket !== undefined) return ticket
@@ -79,13 +102,13 @@ export class Joins {
   }
 
   /** Takes up a node as the request's ticket, unless it is gone or another session's. A list must follow. */
-  adopt(request: JoinRequest, path: string, nodePath: string): Promise<OwnTicket | undefined> {
+  #adopt(request: JoinRequest, path: string): Promise<OwnTicket | undefined> {
     const { client } = this.#parts
     return new Promise((resolve, reject) => {
-      client.exists(nodePath, undefined, (error, stat) => {
+      client.exists(path, undefined, (error, stat) => {
         if (error !== undefined) reject(error)
         else if (stat === undefined || stat.ephemeralOwner !== client.session.id) resolve(undefined)
-        else resolve(this.#created(request, path, { path: nodePath, stat }))
+        else resolve(this.created(request, path, stat.czxid))
       })
     })
   }
@@ -100,7 +123,7 @@ export class Joins {
   /** Drops the owner's tickets of other clients. */
   async takeOver(request: JoinRequest): Promise<void> {
     const { client } = this.#parts
-    const path = this.path(request)
+    const path = this.#path(request)
     const nodes = await this.#readLine(request, path, true)
     await Promise.all(
       nodes.map(async ({ name }) => {
@@ -112,27 +135,37 @@ export class Joins {
     )
   }
 
-  path(request: Pick<JoinRequest, 'line'>): string {
+  #path(request: JoinRequest): string {
     return linePath(this.#parts.places, request.line)
   }
 
-  /** Sends one creation. Undefined: the parent is missing. */
-  #create(request: JoinRequest, path: string): Promise<OwnTicket | undefined> {
-    const { client, parents, acl } = this.#parts
-    parents.expect(path)
-    return new Promise((resolve, reject) => {
-      client.create(
-        this.prefix(request, path),
-        encodeHolder(request),
+  /**
+   * Sends the creations, as one transaction where they are of different lines: the nodes of a transaction share
+   * a czxid, and two tickets of one line must not. An answer without a ticket and without an error: the parent
+   * is missing.
+   */
+  #create(requests: readonly JoinRequest[], lines: readonly LocalLine[], answers: readonly Answer[]): void {
+    const { client, acl } = this.#parts
+    const crowded = lines.length > 1 ? crowdedPaths(lines) : undefined
+    const together: Creation[] = []
+    for (const [index, request] of requests.entries()) {
+      const { path } = lines[index]!
+      const answer = answers[index]!
+      const creation: Creation = {
+        op: 'create',
+        path: this.prefix(request, path),
+        data: this.#holders.encode(request),
         acl,
-        MODE.ephemeralSequential,
-        (error, created) => {
-          if (error === undefined) resolve(this.#created(request, path, created!))
-          else if (error.code === CODE.noNode) resolve(undefined)
-          else reject(this.#unanswered(request, error))
+        mode: MODE.ephemeralSequential,
+        reply: (error, node) => {
+          if (error === undefined) answer(undefined, this.created(request, node!.path, node!.czxid))
+          else answer(error.code === CODE.noNode ? undefined : this.#unanswered(request, error), undefined)
         },
-      )
-    })
+      }
+      if (crowded?.has(path) === true) createTogether(client, [creation])
+      else together.push(creation)
+    }
+    if (together.length > 0) createTogether(client, together)
   }
 
   /** The path of a ticket's node, less its number. */
@@ -140,8 +173,9 @@ export class Joins {
     return `${path}/${nodePrefix(line.kind, id, weight, capacity)}`
   }
 
-  #created(request: JoinRequest, path: string, created: Created): OwnTicket {
-    const ticket = this.#parts.tickets.stand(request, path, created)
+  /** Notes a node that was created for the request. */
+  created(request: JoinRequest, path: string, czxid: bigint): OwnTicket {
+    const ticket = this.#parts.tickets.stand(request, path, czxid)
     this.#parts.doubts.settle(request.id)
     return ticket
   }
@@ -180,36 +214,47 @@ export class Joins {
     return list
   }
 
-  async #settled(
-    request: JoinRequest,
-    line: LocalLine,
-    attempt: Promise<OwnTicket | undefined>,
-    listed: ReadonlyMap<LocalLine, Promise<void>>,
-    calledAt: number,
-  ): Promise<Standing> {
-    let ticket = await attempt
+  /** The standing of a ticket that its creation's answer alone did not tell. */
+  async #settled(first: FirstAnswer): Promise<Standing> {
+    const { request, line, calledAt } = first
+    try {
+      const ticket = await this.#stoodAtLast(first)
+      // Nobody was expected to come between, but somebody did.
+      for (let tries = 1; ticket.state === 'standing'; tries += 1) {
+        if (tries > MOST_TRIES) throw new ZooKeeperError(CODE.connectionLoss, line.path)
+        // As it is known now: a session that ended meanwhile has taken the old knowledge with it.
+        await this.#listOnce(this.#parts.tickets.line(request.line))
+      }
+      return this.#parts.tickets.standing(ticket, calledAt)
+    } catch (error) {
+      return { state: 'failed', error: failure(error, `join the line at ${line.path}`) }
+    } finally {
+      this.#parts.tickets.release(line)
+    }
+  }
+
+  /** The ticket, once it was created and the list behind it read. */
+  async #stoodAtLast({ request, line, error, ticket, list }: FirstAnswer): Promise<OwnTicket> {
+    if (error !== undefined) throw error
     for (let tries = 1; ticket === undefined; tries += 1) {
       if (tries > MOST_TRIES) throw new ZooKeeperError(CODE.noNode, line.path)
       await this.#parts.parents.missing(line.path)
-      const again = this.#create(request, line.path)
-      listed = this.list([line])
+      this.#parts.parents.expect(line.path)
+      const again = new Promise<OwnTicket | undefined>((resolve, reject) => {
+        this.#create([request], [line], [(failed, stood) => (failed === undefined ? resolve(stood) : reject(failed))])
+      })
+      list = this.list([line]).get(line)
       ticket = await again
     }
-    await listed.get(line)
-    // Nobody was expected to come between, but somebody did.
-    for (let tries = 1; ticket.state === 'standing'; tries += 1) {
-      if (tries > MOST_TRIES) throw new ZooKeeperError(CODE.connectionLoss, line.path)
-      // As it is known now: a session that ended meanwhile has taken the old knowledge with it.
-      await this.#listOnce(this.#parts.tickets.line(request.line, line.path))
-    }
-    return this.#parts.tickets.standing(ticket, calledAt)
+    await list
+    return ticket
   }
 
   /** Whether a ticket that came now would be granted, as far as one look can tell. */
   async hasRoom(request: JoinRequest): Promise<boolean> {
-    const path = this.path(request)
+    const path = this.#path(request)
     // Those before may be dropped yet; and of a line that only we use there is nothing to read.
-    if (request.takeover || this.#parts.tickets.isFree(request.line, path)) return true
+    if (request.takeover || this.#parts.tickets.isFree(request.line)) return true
     const nodes = await this.#readLine(request, path, false)
     return grantedCount([...nodes, request]) === nodes.length + 1
   }
@@ -225,4 +270,14 @@ export class Joins {
   #delete(path: string): Promise<true | undefined> {
     return found<true>((reply) => this.#parts.client.delete(path, reply))
   }
+}
+
+/** The paths of lines that get more than one ticket at a time. */
+function crowdedPaths(lines: readonly LocalLine[]): Set<string> {
+  const [seen, crowded] = [new Set<string>(), new Set<string>()]
+  for (const { path } of lines) {
+    if (seen.has(path)) crowded.add(path)
+    seen.add(path)
+  }
+  return crowded
 }

@@ -6,10 +6,13 @@ import { EVENT } from './client/protocol.js'
 import type { Watcher } from './client/watches.js'
 import { bySeq, type Node, parseNode } from './names.js'
 
+/** Making sure takes at most one part in so many of the time. */
+const REST = 50
+
 /** A ticket of this client's session. */
 export interface OwnTicket {
   readonly id: string
-  readonly line: LineKey
+  readonly line: LocalLine
   readonly node: Node
   readonly path: string
   readonly order: bigint
@@ -25,9 +28,9 @@ export interface OwnTicket {
   watcher?: Watcher
 }
 
-/** A path that is shared with Curator may be both a mutex and a read-write lock. */
-export function lineKey(line: LineKey, path: string): string {
-  return `${line.kind}:${path}`
+/** A line's name in maps. */
+export function lineKey({ kind, name }: LineKey): string {
+  return `${kind}:${name}`
 }
 
 /** One node of the line as far as this client knows. */
@@ -75,16 +78,18 @@ export class LocalLine {
   #knownTo: number | undefined
   /** Whether the last ticket came right after all that was known: then the next one may as well. */
   #quiet = false
-  #stood = 0
   #parentWatcher: Watcher | undefined
+  /** Whether the server has set that watch. Only then may what is known outlive our last ticket here. */
+  #parentWatched = false
   #asking = false
   #listedAt = Number.NEGATIVE_INFINITY
+  #listMs = 0
 
   constructor(client: ZooKeeperClient, line: LineKey, path: string, events: LineEvents) {
     this.#client = client
     this.#line = line
     this.path = path
-    this.key = lineKey(line, path)
+    this.key = lineKey(line)
     this.#events = events
   }
 
@@ -119,15 +124,15 @@ export class LocalLine {
 
   /** Whether what is known outlives our last ticket here. */
   get worthKeeping(): boolean {
-    return this.#parentWatcher !== undefined && this.#knownTo !== undefined
+    return this.#parentWatched && this.#knownTo !== undefined
   }
 
   /** Notes a ticket that the server has just created. It is judged at once if nobody can have come before it, else by the next list. */
   stand(ticket: OwnTicket): void {
     this.#own.set(ticket.node.name, ticket)
-    this.#stood += 1
     const last = this.#places.at(-1)
-    const place: Place = { ...ticket.node, own: ticket }
+    const { name, seq, weight, capacity, id } = ticket.node
+    const place: Place = { name, seq, weight, capacity, id, own: ticket }
     this.#places.push(place)
     if (last !== undefined && bySeq(last, ticket.node) > 0) this.#places.sort(bySeq)
     this.#quiet = this.#knownTo !== undefined && ((this.#knownTo + 1) | 0) === ticket.node.seq
@@ -142,16 +147,19 @@ export class LocalLine {
    * keeps the parent from going before the watch is set.
    */
   keep(): void {
-    if (this.#stood === 0 || this.#parentWatcher !== undefined) return
+    if (this.#parentWatcher !== undefined) return
     const watcher: Watcher = () => this.#parentGone()
     this.#parentWatcher = watcher
     this.#client.getData(this.path, watcher, (error) => {
-      if (error !== undefined) this.#parentGone()
+      if (this.#parentWatcher !== watcher) return
+      if (error === undefined) this.#parentWatched = true
+      else this.#parentGone()
     })
   }
 
   #parentGone(): void {
     this.#parentWatcher = undefined
+    this.#parentWatched = false
     if (this.#own.size > 0) return
     this.#knownTo = undefined
     this.#places = []
@@ -161,18 +169,24 @@ export class LocalLine {
   /** Reads the whole line, and judges by it. `reply` is called after that. */
   refresh(reply?: (error: ZooKeeperError | undefined) => void): void {
     this.#asking = true
+    const askedAt = performance.now()
     this.#client.getChildren(this.path, undefined, (error, children) => {
       this.#asking = false
-      this.#listedAt = performance.now()
       // Not there any more: then neither are our tickets. Other errors say nothing; the session reads again.
       if (error === undefined || error.code === CODE.noNode) this.#apply(children ?? [])
+      this.#listedAt = performance.now()
+      this.#listMs = this.#listedAt - askedAt
       reply?.(error)
     })
   }
 
-  /** Reads the line unless that was done lately: the watches tell of every change, this only makes sure. */
+  /**
+   * Reads the line unless that was done lately: the watches tell of every change, this only makes sure. A line
+   * of thousands takes long to read, so it is read more rarely.
+   */
   lookAgain(maxAgeMs: number): void {
-    if (!this.#asking && performance.now() - this.#listedAt > maxAgeMs) this.refresh()
+    const ageMs = performance.now() - this.#listedAt
+    if (!this.#asking && ageMs > maxAgeMs && ageMs > this.#listMs * REST) this.refresh()
   }
 
   /** A node has left, ours or another's. */
@@ -182,6 +196,7 @@ export class LocalLine {
     if (place?.name !== node.name) return
     this.#places.splice(at, 1)
     this.#forget(place)
+    if (this.#own.size === 0) return
     if (this.#knownTo !== undefined) return this.#settle(place.dependents ?? [], false)
     // One of ours was evicted: nothing is concluded before the line was read.
     for (const own of this.#own.values()) if (own.state === 'waiting') own.state = 'standing'
@@ -197,6 +212,7 @@ export class LocalLine {
     if (this.#parentWatcher === undefined) return
     this.#client.session.watches.remove('data', this.path, this.#parentWatcher)
     this.#parentWatcher = undefined
+    this.#parentWatched = false
   }
 
   #apply(children: readonly string[]): void {
@@ -225,6 +241,8 @@ export class LocalLine {
     const { own } = place
     if (own === undefined || !this.#own.delete(place.name)) return
     own.state = 'lost'
+    // The parent may go now, and come again with the same numbers, unless we would hear of it.
+    if (this.#own.size === 0 && !this.#parentWatched) this.#knownTo = undefined
     if (own.leaving) return
     // Evicted. What was concluded from its standing there, that the parent is still the same, is void.
     this.#knownTo = undefined

@@ -6,7 +6,7 @@ import { type Acl, MODE } from './client/protocol.js'
 import { decodeHolder, foreignHolder } from './holder.js'
 import { decodeSegment, kindPath, linePath, type Node, parseNode, type Places } from './names.js'
 
-/** Lines asked about at a time: enough to hide the way to the server, few enough not to hold up a lock. */
+/** Lines or tickets asked about at a time: enough to hide the way to the server, few enough not to hold up a lock. */
 const AT_A_TIME = 100
 /** What was learnt of the servers' clock is believed for so long. */
 const CLOCK_MS = 60_000
@@ -86,9 +86,12 @@ export class Look {
     const nodes = await this.#nodes(line.kind, path)
     if (nodes.length === 0) return undefined
     const now = await this.#now()
-    const tickets = await Promise.all(nodes.map((node) => this.#viewTicket(path, node, now)))
-    const standing = tickets.filter((ticket) => ticket !== undefined).sort(byOrder)
-    return standing.length === 0 ? undefined : { line, tickets: standing }
+    const tickets: TicketView[] = []
+    while (nodes.length > 0) {
+      const some = await Promise.all(nodes.splice(0, AT_A_TIME).map((node) => this.#viewTicket(path, node, now)))
+      for (const ticket of some) if (ticket !== undefined) tickets.push(ticket)
+    }
+    return tickets.length === 0 ? undefined : { line, tickets: tickets.sort(byOrder) }
   }
 
   async #viewTicket(path: string, node: Node, now: number | undefined): Promise<TicketView | undefined> {

@@ -1,3 +1,4 @@
+import type { JoinRequest } from '../../core/backend.js'
 import type { Kind, LineKey } from '../../core/line.js'
 import { RW_CAPACITY } from '../../core/line.js'
 import { ConfigError } from '../../core/errors.js'
@@ -71,6 +72,14 @@ export function nodePrefix(kind: Kind, id: string, weight: number, capacity: num
   if (kind === 'mutex') return `_c_${id}-lock-`
   if (kind === 'rw') return weight === RW_CAPACITY ? `_c_${id}-__WRIT__` : `_c_${id}-__READ__`
   return `_c_${id}-permits-${weight}-${capacity}-`
+}
+
+/** The node that was created for a request: all but its number was known before. */
+export function ownNode(
+  { line, id, weight, capacity }: Pick<JoinRequest, 'line' | 'id' | 'weight' | 'capacity'>,
+  name: string,
+): Node {
+  return { name, seq: Number(name.slice(nodePrefix(line.kind, id, weight, capacity).length)), weight, capacity, id }
 }
 
 const NODE = /^(.*)(lock-|__WRIT__|__READ__|__lock__|__rlock__|permits-(\d+)-(\d+)-)(-?\d{10})$/s

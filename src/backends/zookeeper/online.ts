@@ -15,6 +15,10 @@ export class Online {
     this.#session = session
   }
 
+  get now(): boolean {
+    return this.#session.state === 'connected'
+  }
+
   /** Resolves when connected; throws when that takes long. */
   async soon(doing: string, ms: number = Math.min(2_000, this.#session.timeoutMs / 3)): Promise<void> {
     if (this.#session.state === 'connected') return

@@ -30,16 +30,20 @@ export class Parents {
     this.#options = options
   }
 
-  /** Sends the parent's creation ahead of a ticket's, when it is not known to be there: no round trip of its own. */
-  expect(path: string): void {
+  /**
+   * Sends the parent's creation ahead of a ticket's, when it is not known to be there: no round trip of its own.
+   * True when it is known: its line was used lately.
+   */
+  expect(path: string): boolean {
     this.#idle.delete(path)
-    if (this.#known.has(path)) return
+    if (this.#known.has(path)) return true
     if (this.#known.size >= MOST_KNOWN) this.#known.clear()
     this.#known.add(path)
     // NodeExists is as good; whatever else is wrong, the ticket's own creation says too.
     this.#client.create(path, EMPTY, this.#options.acl, this.#mode(), (error) => {
       if (error !== undefined && error.code !== CODE.nodeExists) this.#known.delete(path)
     })
+    return false
   }
 
   /** A ticket found no parent: makes what that stands below, and has the parent itself sent with the next ticket. */

@@ -1,10 +1,10 @@
 import type { BackendEvents, JoinRequest, Standing } from '../../core/backend.js'
 import type { LineKey } from '../../core/line.js'
-import type { Created, ZooKeeperClient } from './client/client.js'
+import type { ZooKeeperClient } from './client/client.js'
 import { CODE, type ZooKeeperError } from './client/errors.js'
 import { EVENT } from './client/protocol.js'
 import { LocalLine, lineKey, type OwnTicket } from './local-line.js'
-import { parseNode } from './names.js'
+import { linePath, ownNode, type Places } from './names.js'
 import type { Parents } from './parents.js'
 
 /** A hold that ends sooner than this is not worth a watch on its own node. */
@@ -17,6 +17,7 @@ const MOST_LINES = 2_000
 export class Tickets {
   readonly #client: ZooKeeperClient
   readonly #parents: Parents
+  readonly #places: Places
   readonly #events: () => BackendEvents | undefined
   readonly #byId = new Map<string, OwnTicket>()
   readonly #lines = new Map<string, LocalLine>()
@@ -24,9 +25,10 @@ export class Tickets {
   #unwatched = new Set<OwnTicket>()
   #timer: NodeJS.Timeout | undefined
 
-  constructor(client: ZooKeeperClient, parents: Parents, events: () => BackendEvents | undefined) {
+  constructor(client: ZooKeeperClient, parents: Parents, places: Places, events: () => BackendEvents | undefined) {
     this.#client = client
     this.#parents = parents
+    this.#places = places
     this.#events = events
   }
 
@@ -39,8 +41,8 @@ export class Tickets {
   }
 
   /** What is known of a line, kept until `release`: a moment passes before the first ticket of ours stands there. */
-  use(key: LineKey, path: string): LocalLine {
-    const line = this.line(key, path)
+  use(key: LineKey): LocalLine {
+    const line = this.line(key)
     line.users += 1
     return line
   }
@@ -51,15 +53,20 @@ export class Tickets {
   }
 
   /** Whether the line is known to be free, most likely, without asking. */
-  isFree(key: LineKey, path: string): boolean {
-    return this.#lines.get(lineKey(key, path))?.free ?? false
+  isFree(key: LineKey): boolean {
+    return this.#lines.get(lineKey(key))?.free ?? false
   }
 
-  line(key: LineKey, path: string): LocalLine {
-    const text = lineKey(key, path)
+  /** Whether anything is known of the line. */
+  knows(key: LineKey): boolean {
+    return this.#lines.has(lineKey(key))
+  }
+
+  line(key: LineKey): LocalLine {
+    const text = lineKey(key)
     let line = this.#lines.get(text)
     if (line === undefined) {
-      line = new LocalLine(this.#client, key, path, {
+      line = new LocalLine(this.#client, key, linePath(this.#places, key), {
         granted: (ticket) => {
           this.#unwatched.add(ticket)
           this.#timer ??= setTimeout(() => this.watchAll(), WATCH_AFTER_MS).unref()
@@ -67,7 +74,7 @@ export class Tickets {
         },
         lost: (ticket) => {
           this.#forget(ticket)
-          this.#tidy(this.line(key, path))
+          this.#tidy(ticket.line)
           this.#events()?.lost([ticket.id])
         },
         idle: (one) => this.#drop(one),
@@ -78,30 +85,28 @@ export class Tickets {
   }
 
   /** Notes a node that was created for a request, or found to be its. */
-  stand(request: JoinRequest, path: string, { path: nodePath, stat }: Created): OwnTicket {
-    const name = nodePath.slice(nodePath.lastIndexOf('/') + 1)
-    const node = parseNode(request.line.kind, name)!
+  stand(request: JoinRequest, path: string, czxid: bigint): OwnTicket {
+    const line = this.line(request.line)
     const ticket: OwnTicket = {
       id: request.id,
-      line: request.line,
-      node,
-      path: nodePath,
-      order: stat.czxid,
+      line,
+      node: ownNode(request, path.slice(line.path.length + 1)),
+      path,
+      order: czxid,
       state: 'standing',
       leaving: false,
     }
     this.#byId.set(ticket.id, ticket)
-    this.line(request.line, path).stand(ticket)
+    line.stand(ticket)
     return ticket
   }
 
   /** The ticket's node is gone, as it should be; whoever is next among ours is told. */
   drop(ticket: OwnTicket): void {
     ticket.leaving = true
-    const line = this.#lineOf(ticket)
     this.#forget(ticket)
-    line?.gone(ticket.node)
-    if (line !== undefined) this.#tidy(line)
+    ticket.line.gone(ticket.node)
+    this.#tidy(ticket.line)
   }
 
   /** The connection broke: of lines where nothing of ours stands nothing is known any more. */
@@ -127,7 +132,7 @@ export class Tickets {
     const ttlMs = Math.max(0, session.provenUntil - calledAt)
     if (ticket.state === 'lost') return { state: 'gone' }
     if (ticket.state === 'granted') return { state: 'granted', order: ticket.order, ttlMs }
-    const ahead = this.#lineOf(ticket)?.ahead(ticket) ?? 0
+    const ahead = ticket.line.ahead(ticket)
     return { state: 'waiting', ahead, ttlMs, lookAgainMs: session.timeoutMs }
   }
 
@@ -135,7 +140,7 @@ export class Tickets {
   watch(ticket: OwnTicket): void {
     this.#unwatched.delete(ticket)
     if (ticket.watcher !== undefined || ticket.state === 'lost' || ticket.leaving) return
-    const missing = (): void => this.#lineOf(ticket)?.gone(ticket.node)
+    const missing = (): void => ticket.line.gone(ticket.node)
     ticket.watcher = ({ type }) => {
       delete ticket.watcher
       if (type === EVENT.deleted) missing()
@@ -174,10 +179,6 @@ export class Tickets {
     const tickets = this.#unwatched
     this.#unwatched = new Set()
     if (this.#client.session.state === 'connected') for (const ticket of tickets) this.watch(ticket)
-  }
-
-  #lineOf(ticket: OwnTicket): LocalLine | undefined {
-    return this.#lines.get(lineKey(ticket.line, ticket.path.slice(0, ticket.path.lastIndexOf('/'))))
   }
 
   #forget(ticket: OwnTicket): void {

@@ -10,16 +10,25 @@ import type {
 } from '../../core/backend.js'
 import type { BackendError } from '../../core/errors.js'
 import type { LineKey } from '../../core/line.js'
-import { GUARANTEES, type ZooKeeperParts } from './backend.js'
+import type { ZooKeeperParts } from './backend.js'
 import { answered, type Created, type Data, found, type Reply, ZooKeeperClient } from './client/client.js'
 import { CODE } from './client/errors.js'
 import { EVENT, MODE } from './client/protocol.js'
 import { failure } from './failures.js'
+import { GUARANTEES, SessionPromise } from './guarantees.js'
 import { decodeHolder, encodeHolder, foreignHolder } from './holder.js'
 import { decodeSegment, encodeSegment } from './names.js'
 import { connectFirst, Online } from './online.js'
 import { Parents } from './parents.js'
 import { Tombstones } from './tombstones.js'
+
+const UNFAIR: Omit<Guarantees, 'minTtlMs'> = {
+  ...GUARANTEES,
+  order: 'none',
+  atomicGroup: false,
+  kinds: ['mutex'],
+  sentence: `Whoever is quickest gets it, and every release wakes every waiting process. ${GUARANTEES.sentence}`,
+}
 
 interface Racer {
   readonly request: JoinRequest
@@ -32,13 +41,7 @@ interface Racer {
 export class UnfairBackend implements Backend {
   readonly name: string = 'zookeeper'
   readonly maxBatch: number = 256
-  readonly guarantees: Guarantees = {
-    ...GUARANTEES,
-    order: 'none',
-    atomicGroup: false,
-    kinds: ['mutex'],
-    sentence: `Whoever is quickest gets it, and every release wakes every waiting process. ${GUARANTEES.sentence}`,
-  }
+  readonly #promise: SessionPromise
   readonly #parts: ZooKeeperParts
   readonly #client: ZooKeeperClient
   readonly #online: Online
@@ -51,6 +54,7 @@ export class UnfairBackend implements Backend {
 
   constructor(parts: ZooKeeperParts) {
     this.#parts = parts
+    this.#promise = new SessionPromise(UNFAIR, parts.session.timeoutMs)
     this.#client = new ZooKeeperClient(parts.session, {
       connected: (fresh) => this.#connected(fresh),
       disconnected: () => this.#events?.unsure(),
@@ -59,6 +63,10 @@ export class UnfairBackend implements Backend {
     this.#online = new Online(this.#client.session)
     this.#parents = new Parents(this.#client, parts)
     this.#folder = parts.places.base === '/' ? '/unfair' : `${parts.places.base}/unfair`
+  }
+
+  get guarantees(): Guarantees {
+    return this.#promise.guarantees
   }
 
   async open(events: BackendEvents): Promise<void> {
@@ -223,6 +231,7 @@ export class UnfairBackend implements Backend {
   }
 
   #connected(fresh: boolean): void {
+    this.#promise.given(this.#client.session.timeoutMs)
     this.#online.connected()
     if (!fresh) for (const racer of this.#racers.values()) if (racer.order === undefined) this.#went(racer.path, 0)
   }

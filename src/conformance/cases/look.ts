@@ -69,4 +69,19 @@ export const look: readonly Case[] = [
       await next.release()
     },
   },
+  {
+    name: 'evict ends what minHold keeps of a released hold, and says so',
+    requires: { minHold: 'store' },
+    run: async ({ connect, name, ttlMs }) => {
+      const [a, operator] = [await connect(), await connect()]
+      const job = await a.lock(name()).acquire({ ttl: ttlMs, minHold: 20_000 })
+      assert.equal(await job.release(), true)
+      assert.equal(await operator.lock(name()).tryAcquire(), undefined, 'kept')
+      const [line] = await operator.view(name())
+      assert.equal(await operator.evict(line!.tickets[0]!), true)
+      assert.equal(await operator.evict(line!.tickets[0]!), false, 'it is gone already')
+      const next = await within('freed at once', operator.lock(name()).acquire())
+      await next.release()
+    },
+  },
 ]

@@ -28,6 +28,9 @@ export interface Data {
 /** Called once, in the order in which the requests were made: so what it notes is never older than what is there. */
 export type Reply<T> = (error: ZooKeeperError | undefined, value: T | undefined) => void
 
+/** `zxid` is the transaction's own number: the czxid of every node that it created. */
+export type MultiReply = (error: ZooKeeperError | undefined, results: MultiResult[] | undefined, zxid: bigint) => void
+
 /**
  * A small ZooKeeper client: what a lock needs, and no more.
  *
@@ -115,17 +118,19 @@ export class ZooKeeperClient {
   }
 
   /** All steps or none. It fails with the error of the step that was to blame. */
-  multi(steps: readonly MultiStep[], reply: Reply<MultiResult[]>): void {
+  multi(steps: readonly MultiStep[], reply: MultiReply): void {
     this.session.request(
-      `multi ${steps.map(({ op, path }) => `${op} ${path}`).join(', ')}`,
+      `multi of ${steps.length}`,
       true,
       (xid) => encode.multi(xid, steps),
-      answer((error, results) => {
-        const blame = results?.find((result) => result.op === 'error' && result.error !== 0 && result.error !== -2)
-        if (blame?.op !== 'error') return reply(error, results)
-        const step = steps[results!.indexOf(blame)]!
-        reply(new ZooKeeperError(blame.error, `multi ${step.op} ${step.path}`), undefined)
-      }, readMulti),
+      (error, reader, zxid) => {
+        if (error !== undefined) return reply(error, undefined, zxid)
+        const results = readMulti(reader)
+        const blame = results.find((result) => result.op === 'error' && result.error !== 0 && result.error !== -2)
+        if (blame?.op !== 'error') return reply(undefined, results, zxid)
+        const step = steps[results.indexOf(blame)]!
+        reply(new ZooKeeperError(blame.error, `multi ${step.op} ${step.path}`), undefined, zxid)
+      },
     )
   }
 

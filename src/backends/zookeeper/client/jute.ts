@@ -66,51 +66,58 @@ export class Writer {
 /** Reads one packet, without its length. Throws a RangeError when it is shorter than it says. */
 export class Reader {
   readonly #bytes: Buffer
-  #at = 0
+  readonly #end: number
+  #at: number
 
-  constructor(bytes: Buffer) {
+  /** The packet is what stands from `start` to `end`: nothing is copied. */
+  constructor(bytes: Buffer, start: number = 0, end: number = bytes.length) {
     this.#bytes = bytes
+    this.#at = start
+    this.#end = end
   }
 
   /** Bytes that were not read yet. */
   get left(): number {
-    return this.#bytes.length - this.#at
+    return this.#end - this.#at
   }
 
   int(): number {
-    const value = this.#bytes.readInt32BE(this.#at)
-    this.#at += 4
-    return value
+    return this.#bytes.readInt32BE(this.skip(4))
   }
 
   long(): bigint {
-    const value = this.#bytes.readBigInt64BE(this.#at)
-    this.#at += 8
-    return value
+    return this.#bytes.readBigInt64BE(this.skip(8))
   }
 
   bool(): boolean {
-    const value = this.#bytes.readUInt8(this.#at)
-    this.#at += 1
-    return value !== 0
+    return this.#bytes.readUInt8(this.skip(1)) !== 0
   }
 
   text(): string {
-    return this.buffer().toString('utf8')
+    const length = this.int()
+    if (length <= 0) return ''
+    const start = this.skip(length)
+    return this.#bytes.toString('utf8', start, start + length)
   }
 
   buffer(): Buffer {
     const length = this.int()
     if (length <= 0) return Buffer.alloc(0)
-    if (length > this.left) throw new RangeError('A ZooKeeper packet is shorter than it says.')
-    const value = this.#bytes.subarray(this.#at, this.#at + length)
-    this.#at += length
-    return value
+    const start = this.skip(length)
+    return this.#bytes.subarray(start, start + length)
   }
 
   vector<T>(read: () => T): T[] {
     const values: T[] = []
     for (let left = this.int(); left > 0; left -= 1) values.push(read())
     return values
+  }
+
+  /** Goes on behind so many bytes; where they began. */
+  skip(bytes: number): number {
+    const start = this.#at
+    if (bytes > this.#end - start) throw new RangeError('A ZooKeeper packet is shorter than it says.')
+    this.#at = start + bytes
+    return start
   }
 }

@@ -49,16 +49,16 @@ export interface Stat {
 
 export function readStat(reader: Reader): Stat {
   const czxid = reader.long()
-  reader.long() // mzxid
+  reader.skip(8) // mzxid
   const ctime = reader.long()
-  reader.long() // mtime
+  reader.skip(8) // mtime
   const version = reader.int()
   const cversion = reader.int()
-  reader.int() // aversion
+  reader.skip(4) // aversion
   const ephemeralOwner = reader.long()
-  reader.int() // dataLength
+  reader.skip(4) // dataLength
   const numChildren = reader.int()
-  reader.long() // pzxid
+  reader.skip(8) // pzxid
   return { czxid, ctime, version, cversion, ephemeralOwner, numChildren }
 }
 

@@ -1,6 +1,6 @@
 import type { ConnectionOptions } from 'node:tls'
 import { Belief, type Mark } from './belief.js'
-import { Connection, type Host } from './connection.js'
+import { Connection, type Host, HUNG_UP } from './connection.js'
 import { CODE, ZooKeeperError } from './errors.js'
 import { Reader } from './jute.js'
 import { encode, readConnect, readEvent, XID } from './protocol.js'
@@ -24,7 +24,8 @@ export interface SessionEvents {
   expired(): void
 }
 
-export type Done = (error: ZooKeeperError | undefined, reader: Reader) => void
+/** `zxid`: the last transaction that the server had done when it answered; for a write, that is the write's own. */
+export type Done = (error: ZooKeeperError | undefined, reader: Reader, zxid: bigint) => void
 
 interface Pending {
   readonly xid: number
@@ -55,7 +56,8 @@ export class Session {
   #connectSentAt = 0
   #heardAt = 0
   #beatAt = 0
-  #pending: Pending[] = []
+  /** Unanswered requests, oldest first, from `#head` on. */
+  #pending: (Pending | undefined)[] = []
   #head = 0
   #nextXid = 1
   #lastZxid = 0n
@@ -131,7 +133,7 @@ export class Session {
         sent: false,
       })
       // Never before the caller has finished its own turn: it may not have noted the request yet.
-      queueMicrotask(() => done(error, NOTHING))
+      queueMicrotask(() => done(error, NOTHING, 0n))
       return
     }
     const xid = this.#nextXid
@@ -163,9 +165,11 @@ export class Session {
     const host = this.#hosts[this.#dials % this.#hosts.length]!
     this.#dials += 1
     const dialMs = Math.max(250, Math.min(3_000, this.#timeoutMs / 3))
+    let asked = false
     let handshaken = false
     const connection = new Connection(host, this.#options.tls, dialMs, {
       ready: () => {
+        asked = true
         this.#connectSentAt = performance.now()
         connection.send(encode.connect(this.#lastZxid, this.#options.timeoutMs, this.#id, this.#password))
         const { auth } = this.#options
@@ -181,7 +185,7 @@ export class Session {
         clearTimeout(this.#timer)
         this.#handshake(connection, reader)
       },
-      closed: (error) => this.#closed(error, host),
+      closed: (error) => this.#closed(asked && !handshaken ? turnedAway(error) : error, host),
     })
     this.#connection = connection
   }
@@ -236,6 +240,8 @@ export class Session {
     if (xid === XID.setWatches) return
     const pending = this.#pending[this.#head]
     if (pending === undefined || pending.xid !== xid) throw new Error('the server answered out of order')
+    // Let go of at once: what it would keep alive is whole calls of many locks.
+    this.#pending[this.#head] = undefined
     this.#head += 1
     if (this.#head > 1_024 && this.#head * 2 > this.#pending.length) {
       this.#pending = this.#pending.slice(this.#head)
@@ -244,16 +250,16 @@ export class Session {
     if (zxid > 0n) this.#lastZxid = zxid
     if (code === CODE.sessionExpired) {
       this.#forget()
-      pending.done(new ZooKeeperError(code, pending.what), NOTHING)
+      pending.done(new ZooKeeperError(code, pending.what), NOTHING, zxid)
       throw new Error('the session has expired')
     }
     // Another connection has taken the session over: this one is not to be trusted any more.
     if (code === CODE.sessionMoved) {
-      pending.done(new ZooKeeperError(CODE.connectionLoss, pending.what), NOTHING)
+      pending.done(new ZooKeeperError(CODE.connectionLoss, pending.what), NOTHING, zxid)
       throw new Error('the session has moved to another server')
     }
     if (pending.led) this.#belief.answered(pending.mark, performance.now())
-    pending.done(code === 0 ? undefined : new ZooKeeperError(code, pending.what), reader)
+    pending.done(code === 0 ? undefined : new ZooKeeperError(code, pending.what), reader, zxid)
   }
 
   /** The servers ended the session. */
@@ -275,7 +281,7 @@ export class Session {
     this.#pending = []
     this.#head = 0
     const code = this.#id === 0n ? CODE.sessionExpired : CODE.connectionLoss
-    for (const { done, what } of lost) done(new ZooKeeperError(code, what, { cause: this.#lastError }), NOTHING)
+    for (const one of lost) one?.done(new ZooKeeperError(code, one.what, { cause: this.#lastError }), NOTHING, 0n)
     if (this.#closing) return
     if (wasConnected) this.#events.disconnected()
     // Every server once without delay (a little apart, for all clients of a dead server come at once),
@@ -286,6 +292,12 @@ export class Session {
     this.#timer = setTimeout(() => this.#dial(), delayMs)
     this.#timer.unref()
   }
+}
+
+/** A server without a majority that still lets read, or that is behind what we saw, says nothing and hangs up. */
+function turnedAway(error: Error): Error {
+  if (error.message !== HUNG_UP) return error
+  return new Error(`${HUNG_UP}: it has no majority, or only lets read`, { cause: error })
 }
 
 function ignore(): void {

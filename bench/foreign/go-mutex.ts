@@ -1,0 +1,78 @@
+import { type ChildProcessWithoutNullStreams, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
+import { ensure } from '../../test/servers/index.js'
+import type { Contender, Drain, Hot, Pairs } from '../contender.js'
+import { HOT_MS } from '../scenarios.js'
+
+let program: string | undefined
+
+/** Compiles the Go program of this folder; Debian has the sources of etcd's client. */
+export async function buildGoMutex(): Promise<{ remove(): void }> {
+  const compiler = await ensure('go', '/usr/share/gocode/src/go.etcd.io/etcd/clientv3/client.go')
+  const directory = mkdtempSync(join(tmpdir(), 'holdfast-go-'))
+  program = join(directory, 'etcd-mutex')
+  await promisify(execFile)(compiler, ['build', '-o', program, '.'], {
+    cwd: join(process.cwd(), 'bench', 'foreign', 'etcd-mutex'),
+    env: {
+      ...process.env,
+      GO111MODULE: 'off',
+      GOPATH: '/usr/share/gocode',
+      GOCACHE: process.env['GOCACHE'] ?? join(tmpdir(), 'holdfast-go-cache'),
+    },
+  })
+  return { remove: () => rmSync(directory, { recursive: true, force: true }) }
+}
+
+/** The running program: told what to do line by line, it answers each with a line of JSON. */
+class GoProcess {
+  readonly #child: ChildProcessWithoutNullStreams
+  readonly #lines: AsyncIterator<string>
+
+  constructor(url: string) {
+    if (program === undefined) throw new Error('the Go program is not built')
+    this.#child = spawn(program, [url.replace('etcd://', '')])
+    this.#child.stderr.pipe(process.stderr)
+    this.#lines = createInterface({ input: this.#child.stdout })[Symbol.asyncIterator]()
+  }
+
+  async ask<T>(command: string): Promise<T> {
+    this.#child.stdin.write(`${command}\n`)
+    const { value, done } = await this.#lines.next()
+    if (done === true) throw new Error(`the Go program ended at '${command}'`)
+    return JSON.parse(value) as T
+  }
+
+  async close(): Promise<void> {
+    this.#child.stdin.end()
+    if (this.#child.exitCode === null) await once(this.#child, 'exit')
+  }
+}
+
+async function askOnce<T>(url: string, command: string): Promise<T> {
+  const running = new GoProcess(url)
+  try {
+    return await running.ask<T>(command)
+  } finally {
+    await running.close()
+  }
+}
+
+/** Go's own concurrency.Mutex, in a process of its own on the same server. */
+export const goMutex: Contender = {
+  name: "Go's concurrency.Mutex",
+  role: 'peer',
+  open: async (url) => {
+    const running = new GoProcess(url)
+    return {
+      pairs: (inFlight, ms) => running.ask<Pairs>(`pairs ${inFlight} ${ms}`),
+      close: () => running.close(),
+    }
+  },
+  drain: (url) => askOnce<Drain>(url, 'drain'),
+  hot: (url) => askOnce<Hot>(url, `hot ${HOT_MS}`),
+}
