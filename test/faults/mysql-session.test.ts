@@ -94,6 +94,24 @@ test('a fence is never given twice, though kill -9 comes right after it', async 
   }
 })
 
+test('a server whose counter is behind what was used draws above that, the same for all', async () => {
+  await (await (await open()).lock('behind').acquire()).release()
+  await Promise.all(clients.splice(0).map((client) => client.close()))
+  // As after a clock that was put back, or a failover to a server that started earlier.
+  const used = 70_000_000_000_000_000n
+  await admin.query(`UPDATE holdfast_floor SET n = ${used}`)
+  await server.shutdown()
+  await server.start()
+  let last = used
+  const both = [await open(), await open()]
+  for (let i = 0; i < 20; i += 1) {
+    const lease = await both[i % 2]!.lock('behind').acquire()
+    expect(lease.fence).toBeGreaterThan(last)
+    last = lease.fence
+    await lease.release()
+  }
+})
+
 test('a hundred waiters on one lock and thirty on others need a handful of connections', async () => {
   const [a, b] = [await open(), await open()]
   const held = await Promise.all(Array.from({ length: 30 }, (_, i) => a.lock(`crowd:${i}`).acquire()))

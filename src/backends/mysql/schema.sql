@@ -51,21 +51,28 @@ CREATE TABLE IF NOT EXISTS {prefix}session (
   KEY line (line)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
 
--- Where session mode draws its fences: a sequence on MariaDB, an AUTO_INCREMENT elsewhere.
+-- Where session mode draws its fences: an AUTO_INCREMENT on MySQL, the server's own counter on MariaDB.
 CREATE TABLE IF NOT EXISTS {prefix}draw (
   n BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
   PRIMARY KEY (n)
 ) ENGINE = InnoDB;
-/*M!100600 CREATE SEQUENCE IF NOT EXISTS {prefix}sequence START WITH 1 CACHE 1000 */;
 
--- A sequence may go back when the server is killed: no number at or above this one has been used.
+-- That counter may go back: no number at or above this one has been used. `server` is the last that drew.
 CREATE TABLE IF NOT EXISTS {prefix}floor (
   one TINYINT NOT NULL,
   n BIGINT UNSIGNED NOT NULL,
+  server BIGINT UNSIGNED NOT NULL DEFAULT 0,
   PRIMARY KEY (one)
 ) ENGINE = InnoDB;
 
 INSERT IGNORE INTO {prefix}floor (one, n) VALUES (1, 1);
+
+-- What this run of the server adds to its counter. In memory: it is to be gone after a restart.
+/*M!100600 CREATE TABLE IF NOT EXISTS {prefix}run (
+  server BIGINT UNSIGNED NOT NULL,
+  lift BIGINT UNSIGNED NOT NULL,
+  PRIMARY KEY (server)
+) ENGINE = MEMORY */;
 
 CREATE TABLE IF NOT EXISTS {prefix}schema (
   one TINYINT NOT NULL,

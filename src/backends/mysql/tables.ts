@@ -4,8 +4,8 @@ export interface Tables {
   readonly stripe: string
   readonly session: string
   readonly draw: string
-  readonly sequence: string
   readonly floor: string
+  readonly run: string
 }
 
 export function tablesOf(prefix: string): Tables {
@@ -14,7 +14,7 @@ export function tablesOf(prefix: string): Tables {
     stripe: `${prefix}stripe`,
     session: `${prefix}session`,
     draw: `${prefix}draw`,
-    sequence: `${prefix}sequence`,
     floor: `${prefix}floor`,
+    run: `${prefix}run`,
   }
 }

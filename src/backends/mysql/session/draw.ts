@@ -1,23 +1,29 @@
 import type { Connections } from '../connections.js'
-import { bigint, type Rows } from '../rows.js'
+import { bigint, number, type Rows } from '../rows.js'
+import { integer } from '../sql-text.js'
 import type { Tables } from '../tables.js'
 import type { Session } from './session.js'
 
 /** The floor is raised by this much, before what is left of it falls below half. */
 const STEP = 10_000n
 
+/** All but the highest byte of UUID_SHORT(), which is the server's number. */
+const COUNTED = '0xFFFFFFFFFFFFFF'
+
 /**
  * Where fences come from: a number drawn while the lock is held, so larger than any that a holder before us drew.
  *
- * On MySQL a row is written for it. MariaDB has sequences, which cost no commit, but for that reason go back when the
- * server is killed: drawn 1, 2; kill -9; drawn 1, 2 again. So a floor is kept beside the sequence, in a row, and
- * no number at or above the floor is used before the floor was raised and committed. A session that begins, as all do
- * after a crash, first lifts the sequence to the floor.
+ * On MySQL a row is written for it. On MariaDB the server's own counter, UUID_SHORT(), costs nothing; but it begins
+ * with the time of the server's start, so it may go back: another server takes over, the clock was put back, a crash
+ * and a restart within one second. So a floor is kept, in a row: no number at or above it is used before it was
+ * raised and committed. And for each run of a server there is a lift, which brings its counter to the floor that
+ * it began with, the same for all sessions of that run. The lift is kept in memory, so it goes with the run.
  */
 export class Draw {
   readonly #notes: Connections
   readonly #tables: Tables
   readonly #mariadb: boolean
+  readonly #lifts = new WeakMap<Session, string>()
   #floor = 0n
 
   constructor(notes: Connections, tables: Tables, mariadb: boolean) {
@@ -29,10 +35,27 @@ export class Draw {
   /** To be done once in every session, before it draws. */
   async prepare(session: Session): Promise<void> {
     if (!this.#mariadb) return
-    const [rows] = await session.run(`SELECT n FROM ${this.#tables.floor}`, 'setting up a session')
-    const floor = bigint(rows?.[0]?.[0])
-    // Only ever lifts it: a smaller number than the sequence's own is ignored.
-    await session.run(`SELECT SETVAL(${this.#tables.sequence}, ${floor}, 0)`, 'setting up a session')
+    const { floor, run } = this.#tables
+    const [rows] = await session.run('SELECT @@server_id AS n', 'setting up a session')
+    // As a number in the text: a replica that repeats the statement must not put its own.
+    const server = integer(number(rows?.[0]?.[0]))
+    const results = await session.run(
+      [
+        'START TRANSACTION',
+        `SELECT n, server INTO @holdfast_n, @holdfast_server FROM ${floor} WHERE one = 1 FOR UPDATE`,
+        `SET @holdfast_u = UUID_SHORT() & ${COUNTED}`,
+        // The floor was last used by another server: what this one had before that is out of date.
+        `DELETE FROM ${run} WHERE server <> ${server} OR @holdfast_server <> ${server}`,
+        `INSERT INTO ${run} (server, lift) SELECT ${server}, IF(@holdfast_u >= @holdfast_n, 0, @holdfast_n - @holdfast_u) FROM ${floor} WHERE NOT EXISTS (SELECT 1 FROM ${run})`,
+        `UPDATE ${floor} SET server = ${server} WHERE server <> ${server}`,
+        `SELECT lift FROM ${run}`,
+        'COMMIT',
+      ].join(';'),
+      'setting up a session',
+    )
+    this.#lifts.set(session, bigint(results[6]?.[0]?.[0]).toString())
+    // It may be another server, that never heard of how far we raised it.
+    this.#floor = 0n
   }
 
   /**
@@ -40,9 +63,9 @@ export class Draw {
    * it that the lock comes first; on MySQL it is the statement before, and one number does for locks that differ.
    * Columns have one name: the client library compiles a parser for every new list of names.
    */
-  takeSql(locks: readonly string[], waitS: number): string[] {
+  takeSql(session: Session, locks: readonly string[], waitS: number): string[] {
     if (this.#mariadb) {
-      const drawn = `NEXTVAL(${this.#tables.sequence})`
+      const drawn = `(UUID_SHORT() & ${COUNTED}) + ${this.#lifts.get(session) ?? '0'}`
       return [`SELECT ${locks.map((lock) => `IF(GET_LOCK('${lock}', ${waitS}) = 1, ${drawn}, 0) AS n`).join(',')}`]
     }
     const taken = locks.map((lock) => `GET_LOCK('${lock}', ${waitS}) AS n`)

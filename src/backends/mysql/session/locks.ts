@@ -14,10 +14,8 @@ export async function tryLocks(
   ttlMs: number,
 ): Promise<(bigint | undefined)[]> {
   const keep = desk.keepSql(ttlMs)
-  const take = draw.takeSql(
-    lines.map(({ lock }) => lock),
-    0,
-  )
+  const locks = lines.map(({ lock }) => lock)
+  const take = draw.takeSql(desk, locks, 0)
   try {
     const results = await desk.run(packet(keep, take), 'taking a lock')
     return await draw.read(keep === undefined ? results : results.slice(1))
@@ -36,7 +34,7 @@ export async function waitForLock(
   ttlMs: number,
 ): Promise<bigint | undefined> {
   const keep = session.keepSql(ttlMs)
-  const sql = packet(keep, draw.takeSql([line.lock], WAIT_S))
+  const sql = packet(keep, draw.takeSql(session, [line.lock], WAIT_S))
   const results = await session.run(sql, 'waiting for a lock', (WAIT_S + 10) * 1_000)
   const [order] = await draw.read(keep === undefined ? results : results.slice(1))
   return order

@@ -20,14 +20,14 @@ import { storeError } from '../store-error.js'
 import { type Tables, tablesOf } from '../tables.js'
 import { Doors } from './doors.js'
 import { Draw } from './draw.js'
+import { evictElsewhere } from './evict.js'
 import { Register } from './register.js'
 import type { Session } from './session.js'
 import { Sessions } from './sessions.js'
+import { Tombstones } from './tombstones.js'
 
 /** The server's queue tells; a renewal is only the second way to learn. */
 const LOOK_AGAIN_MS = 60_000
-/** How long an evicted holder has to let go before its session is killed. */
-const EVICT_PATIENCE_MS = 2_000
 
 export const SESSION_GUARANTEES: Guarantees = {
   scope: 'network',
@@ -61,7 +61,7 @@ export class SessionBackend implements Backend {
   readonly #notes: Connections
   readonly #sessions: Sessions
   readonly #register: Register
-  readonly #tombstones = new Map<string, number>()
+  readonly #tombstones = new Tombstones()
   #mariadb = false
   #draw!: Draw
   #doors!: Doors
@@ -111,7 +111,7 @@ export class SessionBackend implements Backend {
     return requests.map((request, i) => {
       if (known[i] !== undefined) return known[i]
       const ticket = this.#doors.find(request.id)
-      if (ticket === undefined) return this.#buried(request.id) ? { state: 'gone' } : { state: 'refused' }
+      if (ticket === undefined) return this.#tombstones.has(request.id) ? { state: 'gone' } : { state: 'refused' }
       this.#register.put(ticket)
       return this.#standing(request)
     })
@@ -156,7 +156,7 @@ export class SessionBackend implements Backend {
   }
 
   async leave(requests: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
-    for (const { id, tombstoneMs } of requests) if (tombstoneMs > 0) this.#bury(id, tombstoneMs)
+    for (const { id, tombstoneMs } of requests) if (tombstoneMs > 0) this.#tombstones.put(id, tombstoneMs)
     const ours = requests.flatMap(({ id, handle }) => {
       const ticket = this.#doors.find(id)
       return ticket === undefined || (handle !== undefined && handle !== id) ? [] : [ticket]
@@ -170,7 +170,8 @@ export class SessionBackend implements Backend {
     if (evicted.length > 0) this.#events.lost(evicted)
     return await Promise.all(
       requests.map(
-        async ({ id, handle }) => answers.get(id) ?? (handle === undefined ? await this.#evictElsewhere(id) : false),
+        async ({ id, handle }) =>
+          answers.get(id) ?? (handle === undefined ? await evictElsewhere(this.#register, this.#notes, id) : false),
       ),
     )
   }
@@ -192,7 +193,7 @@ export class SessionBackend implements Backend {
 
   /** What can be said before the server is asked. */
   #known(request: JoinRequest): Standing | undefined {
-    if (this.#buried(request.id)) return { state: 'gone' }
+    if (this.#tombstones.has(request.id)) return { state: 'gone' }
     if (request.line.kind !== 'mutex') return refusal('GET_LOCK has neither counts nor shared locks')
     if (request.takeover) return refusal("a connection's lock cannot be taken over by another")
     return this.#doors.find(request.id) === undefined ? undefined : this.#standing(request)
@@ -212,7 +213,8 @@ export class SessionBackend implements Backend {
 
   async #prepare(session: Session): Promise<void> {
     // No limit of the server's on statements may end a wait.
-    if (this.#mariadb) await session.run('SET SESSION max_statement_time = 0', 'setting up a session')
+    const limit = this.#mariadb ? 'max_statement_time' : 'max_execution_time'
+    await session.run(`SET SESSION ${limit} = 0`, 'setting up a session')
     await this.#draw.prepare(session)
   }
 
@@ -229,39 +231,6 @@ export class SessionBackend implements Backend {
     if (tickets.length === 0) return
     this.#events.lost(tickets.map(({ request }) => request.id))
     await this.#doors.leave(tickets)
-  }
-
-  async #evictElsewhere(id: string): Promise<boolean | BackendError> {
-    const session = await this.#register.strike(id)
-    if (session === undefined) return false
-    const patience = performance.now() + EVICT_PATIENCE_MS
-    while (performance.now() < patience) {
-      if (await this.#register.isGone(id)) return true
-      await new Promise((resolve) => setTimeout(resolve, 25).unref())
-    }
-    // It hangs. Its connection may hold other locks as well: they are lost with it.
-    const told = 'MySQL: the holder was told that it is evicted and has not answered'
-    if (session === 0) return new BackendError(`${told}. Ask again in a moment.`, { retryable: true })
-    try {
-      await this.#notes.run(`KILL ${session}`, 'evicting a ticket', { raw: true })
-    } catch (cause) {
-      if (await this.#register.isGone(id)) return true
-      return new BackendError(`${told}, and its connection cannot be ended.`, { retryable: false, cause })
-    }
-    return true
-  }
-
-  #buried(id: string): boolean {
-    return (this.#tombstones.get(id) ?? 0) > performance.now()
-  }
-
-  #bury(id: string, ms: number): void {
-    const now = performance.now()
-    for (const [old, until] of this.#tombstones) {
-      if (until > now) break
-      this.#tombstones.delete(old)
-    }
-    this.#tombstones.set(id, now + ms)
   }
 }
 

@@ -83,7 +83,12 @@ export class Sessions {
 
   async #open(onEnd: (session: Session) => void): Promise<Session> {
     const session = await Session.open(this.#connect, onEnd)
-    await this.#prepare(session)
+    try {
+      await this.#prepare(session)
+    } catch (error) {
+      session.end()
+      throw error
+    }
     if (this.#closed) {
       session.end()
       throw new ClosedError('The MySQL backend was closed.')
