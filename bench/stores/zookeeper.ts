@@ -148,7 +148,7 @@ async function extras(url: string): Promise<Extra[]> {
       values: { '10 waiters': few, '1,000 waiters': many },
       goals: [goal('requests per hand-off, 1,000 waiters to 10', many / few, '≤', 1.2)],
     },
-    await kept(`${url}?session=6s`),
+    await kept(url),
     await longLine(url),
   ]
 }

@@ -239,6 +239,8 @@ export interface Guarantees {
   readonly minTtlMs: number
   /** Longer ttls are refused; undefined: no limit. */
   readonly maxTtlMs?: number
+  /** True where every hold lasts as long as the client's session, whatever its own `ttl` says: any is taken. */
+  readonly fixedTtl?: boolean
   readonly ttlGranularityMs: number
   /** One honest sentence, with what a step of the store's clock does. */
   readonly sentence: string

@@ -25,7 +25,7 @@ export function checkRequired(store: string, given: Guarantees, required: Partia
 
 /** Throws when the store cannot keep such a lease. */
 export function checkLease(store: string, given: Guarantees, options: Resolved): void {
-  if (options.ttlMs < given.minTtlMs) {
+  if (options.ttlMs < given.minTtlMs && given.fixedTtl !== true) {
     throw new ConfigError(
       `ttl: ${options.ttlMs} ms is shorter than the ${store} store can keep. Use ${given.minTtlMs} ms or more.`,
     )
@@ -55,6 +55,8 @@ function meets(given: Guarantees, key: string, wanted: unknown): boolean {
     case 'handover':
     case 'atomicGroup':
       return given[key] || wanted === false
+    case 'fixedTtl':
+      return (given.fixedTtl ?? false) === wanted
     case 'kinds':
     case 'survives': {
       const has: readonly string[] = given[key]

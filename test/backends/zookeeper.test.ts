@@ -389,8 +389,16 @@ describe('opening', () => {
     await locks.ready()
     // Two ticks of the server.
     expect(locks.guarantees.minTtlMs).toBe(400)
-    await expect(locks.lock('short').acquire({ ttl: 399 })).rejects.toMatchObject({ code: 'CONFIG' })
-    await (await locks.lock('short').acquire({ ttl: 400 })).release()
+    await expect(locks.lock('short').acquire({ require: { minTtlMs: 399 } })).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+    })
+  })
+
+  test('a ttl below the session is taken, and the hold lasts as long as the session', async () => {
+    const lease = await connect({ session: '8s' }).lock('short').acquire({ ttl: 100 })
+    expect(lease.remainingMs).toBeGreaterThan(100)
+    expect(lease.remainingMs).toBeLessThanOrEqual(8_000)
+    await lease.release()
   })
 
   test('a host where nobody listens is an error at once', async () => {

@@ -13,13 +13,14 @@ export const GUARANTEES: Omit<Guarantees, 'minTtlMs'> = {
   minHold: 'process',
   kinds: KINDS,
   survives: ['client-crash', 'store-restart', 'store-failover', 'minority-loss'],
+  fixedTtl: true,
   ttlGranularityMs: 1,
   sentence:
     "A hold lasts as long as the client's session, whatever its ttl says: the servers end a session by the monotonic clock of their leader, so no step of a clock matters.",
 }
 
 /**
- * A dead holder stands until its session ends, so no ttl below that is kept: what is promised is the session that was
+ * A dead holder stands until its session ends, whatever its ttl says: the least that is promised is the session that was
  * asked for, and once a server has answered, the one that it gave.
  */
 export class SessionPromise {
