@@ -15,8 +15,8 @@ export interface Backend {
   /** The most items core puts into one call, so that one call's work on the store is bounded. */
   readonly maxBatch: number
   /**
-   * Calls of at least so many items are sent although others are under way: for a store that works on them one after
-   * the other, so that it and its client need not wait for each other. Left out: one call of a kind at a time.
+   * Joins and leaves of at least so many items are sent although others are under way: for a store that works on them one
+   * after the other, so that it and its client need not wait for each other. Left out: one call of a kind at a time.
    */
   readonly worthPipelining?: number
 

@@ -14,10 +14,12 @@ export class Lanes {
 
   constructor(backend: Backend, clock: Clock, timeoutMs: number) {
     const maxBatch = () => backend.maxBatch
-    const shared = { clock, maxBatch, timeoutMs, store: backend.name, worthPipelining: backend.worthPipelining }
-    this.join = new Batcher({ ...shared, send: (items) => backend.join(items) })
+    const shared = { clock, maxBatch, timeoutMs, store: backend.name }
+    const { worthPipelining } = backend
+    this.join = new Batcher({ ...shared, worthPipelining, send: (items) => backend.join(items) })
+    // Nobody waits for a renewal: few large calls are cheaper than many that overlap.
     this.renew = new Batcher({ ...shared, send: (items) => backend.renew(items) })
-    this.leave = new Batcher({ ...shared, send: (items) => backend.leave(items) })
+    this.leave = new Batcher({ ...shared, worthPipelining, send: (items) => backend.leave(items) })
   }
 
   close(): void {
