@@ -85,6 +85,8 @@ export function faultyBackend(options: {
     name: 'faulty',
     guarantees: inner.guarantees,
     maxBatch: 4,
+    // By turns one call of a kind at a time, and several that may overtake each other.
+    ...(random.chance(0.5) ? { worthPipelining: 2 } : undefined),
     open: (events: BackendEvents) => {
       const push = (fn: () => void): void => {
         if (!random.chance(weather().dropPush)) travel(fn, actor)
