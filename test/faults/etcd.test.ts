@@ -46,8 +46,18 @@ async function contenders(count: number): Promise<Holdfast[]> {
   return await Promise.all(Array.from({ length: count }, () => client()))
 }
 
-/** The members, the leader first. */
+/** The members, the leader first: waits for one to be elected. */
 async function byRank(): Promise<[Server, ...Server[]]> {
+  const until = performance.now() + 30_000
+  for (;;) {
+    const ranked = await ranks()
+    if (ranked !== undefined) return ranked
+    if (performance.now() > until) throw new Error('there is no leader')
+    await pause(100)
+  }
+}
+
+async function ranks(): Promise<[Server, ...Server[]] | undefined> {
   const endpoints = cluster.members.map(({ port }) => `127.0.0.1:${port}`)
   const { stdout } = await run(etcdctl, ['--endpoints', endpoints.join(','), 'endpoint', 'status', '-w', 'json'], {
     env: { ...process.env, ETCDCTL_API: '3' },
@@ -58,7 +68,7 @@ async function byRank(): Promise<[Server, ...Server[]]> {
     return own !== undefined && own.Status.header.member_id === own.Status.leader
   }
   const leader = cluster.members.find(isLeader)
-  if (leader === undefined) throw new Error('there is no leader')
+  if (leader === undefined) return undefined
   return [leader, ...cluster.members.filter((member) => member !== leader)]
 }
 

@@ -39,6 +39,7 @@ interface Racer {
   over?: boolean
   /** The deletion of its node was sent: that it goes is no surprise. */
   deleting?: boolean
+  leaving?: Promise<boolean> | undefined
 }
 
 /** The plain lock: one ephemeral node a mutex. Create it or watch it; when it goes, everyone who waits runs for it. */
@@ -222,24 +223,35 @@ export class UnfairBackend implements Backend {
     })
   }
 
-  /** A node of that name may be another's by now: only one that is known to be this ticket's is deleted. */
   async #leave({ line, id, handle }: Pick<LeaveRequest, 'line' | 'id' | 'handle'>): Promise<boolean> {
+    if (handle === undefined) return await this.#evict(this.#path(line), id)
     const racer = this.#racers.get(id)
-    if (handle !== undefined && racer === undefined) return false
-    const path = this.#path(line)
+    if (racer === undefined) return false
+    // One at a time. Two that both read the node as ours would both delete it: the first ours, and the second, when
+    // somebody was quick between them, another's.
+    racer.leaving ??= this.#depart(racer).finally(() => void (racer.leaving = undefined))
+    return await racer.leaving
+  }
+
+  /** A node of that name may be another's by now: only one that is known to be this ticket's is deleted. */
+  async #depart(racer: Racer): Promise<boolean> {
+    const { path, request } = racer
     // Behind every creation of it that was sent, and none is sent any more: what is read now is the last word.
     const node = await this.#read(path)
-    const stands = node !== undefined && idOf(node.data) === id
-    if (handle === undefined) {
-      return stands && (await found<true>((reply) => this.#client.delete(path, reply))) === true
-    }
+    const stands = node !== undefined && idOf(node.data) === request.id
     if (stands && node.stat.ephemeralOwner === this.#client.session.id) {
-      racer!.deleting = true
+      racer.deleting = true
       await found<true>((reply) => this.#client.delete(path, reply))
     }
-    this.#racers.delete(id)
+    this.#racers.delete(request.id)
     // It only ran for it: to give up is to run no more. Or it is gone, by this deletion or by one whose answer was lost.
-    return racer!.order === undefined || racer!.deleting === true
+    return racer.order === undefined || racer.deleting === true
+  }
+
+  async #evict(path: string, id: string): Promise<boolean> {
+    const node = await this.#read(path)
+    if (node === undefined || idOf(node.data) !== id) return false
+    return (await found<true>((reply) => this.#client.delete(path, reply))) === true
   }
 
   async #takeOver({ request, path }: Racer): Promise<void> {
