@@ -8,8 +8,8 @@ export default defineConfig({
     pool: 'forks',
     maxWorkers: 2,
     sequence: { sequencer: LongestFirst },
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
+    testTimeout: 120_000,
+    hookTimeout: 180_000,
     // A rejection that nobody handles fails the run: it is a bug in the product or in the test.
     dangerouslyIgnoreUnhandledErrors: false,
   },
