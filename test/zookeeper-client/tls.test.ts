@@ -31,7 +31,7 @@ describe('a server that speaks TLS itself', () => {
   }
 
   beforeAll(async () => {
-    await ensure('java', '/usr/share/java/zookeeper.jar')
+    await ensure('java', '/usr/share/java/zookeeper.jar', 'openssl')
     directory = await mkdtemp(join(tmpdir(), 'holdfast-zookeeper-tls-'))
     await Promise.all([certify('server'), certify('client')])
     const trusted = ['-keystore', file('trust.p12'), '-storepass', 'password', '-storetype', 'PKCS12', '-noprompt']
