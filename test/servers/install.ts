@@ -83,6 +83,24 @@ function isExecutable(path: string): boolean {
   }
 }
 
+/** Only the benchmarks compile the Go client. */
+const NOT_FOR_TESTS: readonly string[] = ['go', '/usr/share/gocode/src/go.etcd.io/etcd/clientv3/client.go']
+
+/**
+ * Everything that the tests start, in one go and before any of them runs: done bit by bit it takes longer, and keeps
+ * the machine busy under the first tests. What cannot be had here is told by the test that needs it.
+ */
+export async function installAll(): Promise<void> {
+  const missing = Object.keys(PACKAGES).filter((one) => find(one) === undefined && !NOT_FOR_TESTS.includes(one))
+  if (missing.length === 0 || !canInstall()) return
+  console.log(`Installing what the tests start: ${packagesOf(missing).join(', ')}`)
+  await install(missing)
+}
+
+function packagesOf(programs: readonly string[]): string[] {
+  return [...new Set(programs.flatMap((program) => PACKAGES[program] ?? [program]))]
+}
+
 function canInstall(): boolean {
   return process.getuid?.() === 0 && existsSync('/etc/debian_version') && isExecutable('/usr/bin/apt-get')
 }
@@ -94,7 +112,7 @@ function canInstall(): boolean {
 async function install(programs: readonly string[]): Promise<void> {
   const missing = programs[0] as string
   if (!canInstall()) throw new Error(whatToInstall(missing))
-  const packages = [...new Set(programs.flatMap((program) => PACKAGES[program] ?? [program]))]
+  const packages = packagesOf(programs)
   const script = `
     set -e
     export DEBIAN_FRONTEND=noninteractive
