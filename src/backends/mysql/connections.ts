@@ -1,8 +1,9 @@
 import { ClosedError } from '../../core/errors.js'
 import { within } from './deadlines.js'
 import type { Rows } from './rows.js'
-import { type Lender, type Lent, send, unref } from './source.js'
+import type { Lender, Lent } from './source.js'
 import { isAnswer, isCrossed, isReadOnly, noAnswer, storeError } from './store-error.js'
+import { send, unref } from './wire.js'
 
 export interface RunOptions {
   readonly timeoutMs?: number

@@ -4,7 +4,7 @@ import type { Connections } from './connections.js'
 import { type Joining, joining, joinSql, standingSql } from './join-sql.js'
 import { dropOrders } from './lapsed.js'
 import { readBorders } from './look.js'
-import { bigint, flag, number, type Rows, string } from './rows.js'
+import { bigint, flag, number, type Rows, string, type Value } from './rows.js'
 import { texts } from './sql-text.js'
 import type { Tables } from './tables.js'
 import type { Watch } from './watch.js'
@@ -172,7 +172,7 @@ function readStandings(items: readonly Joining[], [own, dead, ...looked]: readon
     const granted = item.request.line.kind === 'mutex' ? ahead === 0 : order <= (borders.get(item.line)?.order ?? 0n)
     answer.stood.set(item.request.id, { order, gone: flag(gone), leftMs: number(left), granted, ahead })
   }
-  if (Array.isArray(dead)) answer.dead = [...answer.dead, ...(dead as Rows).map(([ord]) => bigint(ord))]
+  if (dead !== undefined) answer.dead = [...answer.dead, ...dead.map(([ord]) => bigint(ord))]
 }
 
 function standingOf(request: JoinRequest, ticket: Stood | undefined, whole: boolean): Standing {
@@ -203,8 +203,8 @@ function units(items: readonly Joining[]): Joining[][] {
   return all
 }
 
-function numbers(list: Buffer | null | undefined): Set<number> {
-  return list === null || list === undefined ? new Set() : new Set(string(list).split(',').map(Number))
+function numbers(list: Value | undefined): Set<number> {
+  return list === null || list === undefined ? new Set() : new Set(list.split(',').map(Number))
 }
 
 function lockedError(): BackendError {

@@ -1,24 +1,26 @@
-/** A result as it comes: every value its bytes, so that no type conversion of the client's settings can bend it. */
-export type Row = readonly (Buffer | null)[]
-export type Rows = readonly Row[]
+/** A result as it comes: every value its text, so that no type conversion of the client's settings can bend it. */
+export type Value = string | null
+export type Row = readonly Value[]
+/** `affectedRows`: how many a statement that gives none has changed. */
+export type Rows = readonly Row[] & { readonly affectedRows?: number }
 
-export function number(value: Buffer | null | undefined): number {
-  return value === null || value === undefined ? 0 : Number(value.toString('latin1'))
+export function number(value: Value | undefined): number {
+  return value === null || value === undefined ? 0 : Number(value)
 }
 
-export function bigint(value: Buffer | null | undefined): bigint {
-  return value === null || value === undefined ? 0n : BigInt(value.toString('latin1'))
+export function bigint(value: Value | undefined): bigint {
+  return value === null || value === undefined ? 0n : BigInt(value)
 }
 
-export function string(value: Buffer | null | undefined): string {
-  return value === null || value === undefined ? '' : value.toString('utf8')
+export function string(value: Value | undefined): string {
+  return value ?? ''
 }
 
-export function flag(value: Buffer | null | undefined): boolean {
+export function flag(value: Value | undefined): boolean {
   return number(value) !== 0
 }
 
 /** How many rows a statement that gives none has changed. */
 export function affected(result: Rows | undefined): number {
-  return (result as unknown as { affectedRows?: number } | undefined)?.affectedRows ?? 0
+  return result?.affectedRows ?? 0
 }

@@ -1,7 +1,6 @@
 import type { Pool as CallbackPool } from 'mysql2'
 import type { Connection, Pool } from 'mysql2/promise'
 import { ConfigError } from '../../core/errors.js'
-import type { Rows } from './rows.js'
 
 /** Where connections come from: a pool of the application's, or a function that opens one for us alone. */
 export type MysqlSource = Pool | CallbackPool | (() => Promise<Connection>)
@@ -45,44 +44,4 @@ export function lender(source: MysqlSource): Lender {
 
 function ownConnection(connection: Connection): Lent {
   return { connection, own: true, giveBack: () => undefined, destroy: () => connection.destroy() }
-}
-
-/** What a promise connection of mysql2 wraps. */
-interface Core {
-  readonly stream?: { unref?(): void }
-  query(
-    options: { sql: string; rowsAsArray: boolean; typeCast: boolean },
-    done: (error: Error | null, result: unknown, fields: unknown) => void,
-  ): void
-}
-
-function coreOf(connection: Connection): Core {
-  return (connection as unknown as { connection: Core }).connection
-}
-
-/**
- * Sends one packet and gives the results of its statements, every value as its bytes.
- * Below the promises of mysql2, which capture a stack at every call.
- */
-export function sendThen(
-  connection: Connection,
-  sql: string,
-  done: (error: Error | null, results: Rows[]) => void,
-): void {
-  coreOf(connection).query({ sql, rowsAsArray: true, typeCast: false }, (error, result, fields) => {
-    if (error !== null) return done(error, [])
-    const several = Array.isArray(fields) && (fields[0] === undefined || Array.isArray(fields[0]))
-    done(null, (several ? result : [result]) as Rows[])
-  })
-}
-
-export function send(connection: Connection, sql: string): Promise<Rows[]> {
-  return new Promise((resolve, reject) => {
-    sendThen(connection, sql, (error, results) => (error === null ? resolve(results) : reject(error)))
-  })
-}
-
-/** Keeps a connection's socket from keeping the process alive. */
-export function unref(connection: Connection): void {
-  coreOf(connection).stream?.unref?.()
 }

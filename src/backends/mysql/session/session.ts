@@ -2,8 +2,8 @@ import type { Connection } from 'mysql2/promise'
 import { BackendError } from '../../../core/errors.js'
 import { expect, type Expected, settle } from '../deadlines.js'
 import { number, type Rows } from '../rows.js'
-import { send, sendThen, unref } from '../source.js'
 import { isAnswer, noAnswer, storeError } from '../store-error.js'
+import { send, sendThen, unref } from '../wire.js'
 import type { SessionTicket } from './ticket.js'
 
 const CALL_TIMEOUT_MS = 4_500
