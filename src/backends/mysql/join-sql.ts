@@ -1,4 +1,6 @@
 import type { JoinRequest } from '../../core/backend.js'
+import { withAhead } from './ahead.js'
+import { NO_ROWS } from './block.js'
 import { encodeHolder } from './holder.js'
 import { MOST_DROPPED } from './lapsed.js'
 import { lookSql } from './look.js'
@@ -48,13 +50,14 @@ const GOT = 'SELECT @holdfast_got, @holdfast_busy'
  * a ticket ahead can only leave, so the answer cannot become wrong.
  */
 export function standingSql(tables: Tables, items: readonly Joining[]): string[] {
-  const ahead = `(SELECT COUNT(*) FROM ${tables.ticket} a WHERE a.line = t.line AND a.ord < t.ord)`
+  const ids = items.map(({ request }) => request.id)
+  const lines = items.map(({ line }) => line)
   const tried = items.filter(({ request }) => !request.wait).map(({ line }) => line)
   const others = items.filter(({ request }) => request.line.kind !== 'mutex')
   return [
-    `SELECT ${ownColumns('t.')}, ${ahead} FROM ${tables.ticket} t WHERE t.id IN (${idsOf(items)})`,
+    withAhead(tables.ticket, ownColumns('t.'), ids, lines),
     tried.length === 0
-      ? 'DO 0'
+      ? NO_ROWS
       : `SELECT ord FROM ${tables.ticket} WHERE line IN (${texts(tried)}) AND expires <= ${NOW} LIMIT ${MOST_DROPPED}`,
     ...lookSql(
       tables.ticket,
@@ -63,7 +66,7 @@ export function standingSql(tables: Tables, items: readonly Joining[]): string[]
   ]
 }
 
-function ownColumns(alias: string): string {
+export function ownColumns(alias: string): string {
   return `${alias}id, ${alias}ord, ${alias}gone, TIMESTAMPDIFF(MICROSECOND, ${NOW}, ${alias}expires) DIV 1000`
 }
 
@@ -71,17 +74,22 @@ function idsOf(items: readonly Joining[]): string {
   return items.length === 0 ? 'NULL' : texts(items.map(({ request }) => request.id))
 }
 
+export function stripesOf(items: readonly Joining[]): number[] {
+  return [...new Set(items.map(({ stripe }) => stripe))].sort((a, b) => a - b)
+}
+
 function lockSql(tables: Tables, items: readonly Joining[]): string {
-  const stripes = [...new Set(items.map(({ stripe }) => stripe))].sort((a, b) => a - b)
-  return `SELECT GROUP_CONCAT(id) INTO @holdfast_got FROM ${tables.stripe} WHERE id IN (${stripes.join(',')}) FOR UPDATE SKIP LOCKED`
+  return `SELECT GROUP_CONCAT(id) INTO @holdfast_got FROM ${tables.stripe} WHERE id IN (${stripesOf(items).join(',')}) FOR UPDATE SKIP LOCKED`
 }
 
 /** By stripe, so two lines of one stripe may be taken for busy when only one is: that costs a second look, no more. */
-function busySql(tables: Tables, items: readonly Joining[]): string {
-  if (items.length === 0) return 'SET @holdfast_busy = NULL'
-  const lines = texts([...new Set(items.map(({ line }) => line))])
-  const busy = `SELECT DISTINCT line FROM ${tables.ticket} WHERE line IN (${lines})`
-  return `SELECT GROUP_CONCAT(CRC32(line) & 65535) INTO @holdfast_busy FROM (${busy}) b`
+export function busySql(tables: Tables, items: readonly Joining[]): string {
+  const lines = [...new Set(items.map(({ line }) => line))]
+  if (lines.length === 0) return 'SET @holdfast_busy = NULL'
+  // One line is asked for one ticket, however long it is.
+  if (lines.length === 1)
+    return `SET @holdfast_busy = (SELECT ${items[0]!.stripe} FROM ${tables.ticket} WHERE line = ${text(lines[0]!)} LIMIT 1)`
+  return `SELECT GROUP_CONCAT(DISTINCT CRC32(line) & 65535) INTO @holdfast_busy FROM ${tables.ticket} WHERE line IN (${texts(lines)})`
 }
 
 function takeoverSql(tables: Tables, items: readonly Joining[]): string[] {
@@ -102,9 +110,9 @@ function startsWith(prefix: string): string {
   return `LEFT(holder, ${Buffer.byteLength(prefix)}) = ${text(prefix)}`
 }
 
-const COLUMNS = '(line, id, weight, capacity, expires, joined, holder)'
+export const COLUMNS = '(line, id, weight, capacity, expires, joined, holder)'
 // A repeated join keeps its place and its lease starts anew, never to end sooner; one that has left stays gone.
-const AGAIN = 'ON DUPLICATE KEY UPDATE expires = IF(gone = 0, GREATEST(expires, VALUES(expires)), expires)'
+export const AGAIN = 'ON DUPLICATE KEY UPDATE expires = IF(gone = 0, GREATEST(expires, VALUES(expires)), expires)'
 
 /** Mutexes: a ticket is granted when the line is empty. One who only tries stands only then. */
 function mutexSql(tables: Tables, items: readonly Joining[]): string {

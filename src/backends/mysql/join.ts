@@ -1,6 +1,7 @@
 import type { JoinRequest, Standing } from '../../core/backend.js'
 import { BackendError } from '../../core/errors.js'
 import type { Connections } from './connections.js'
+import { isPlain, plainJoinSql } from './join-plain.js'
 import { type Joining, joining, joinSql, standingSql } from './join-sql.js'
 import { dropOrders } from './lapsed.js'
 import { readBorders } from './look.js'
@@ -51,7 +52,7 @@ export class Joiner {
     const patience = performance.now() + LOCK_PATIENCE_MS
     for (let tries = 1; open.length > 0; ) {
       const wave = firstOfLines(open)
-      const answer = await this.#send(wave)
+      const answer = (tries === 1 ? await this.#sendPlain(wave) : undefined) ?? (await this.#send(wave))
       let refused = await this.#settle(wave, answer, standings)
       // Lapsed tickets were in the way: they are dropped now, so ask those again.
       if (refused.length > 0 && (await dropOrders(this.#connections, this.#tables, answer.dead)) === 0) refused = []
@@ -80,14 +81,30 @@ export class Joiner {
     const answer: Answer = { got: numbers(got), stood: new Map(), dead: [] }
     this.#readMutexes(items, results[skip - 3] ?? [], numbers(busy), answer)
     if (doubtful.length > 0) readStandings(doubtful, results.slice(skip), answer)
-    const unknown = items.filter((item) => isUnknown(item, answer) && !doubtful.includes(item))
-    if (unknown.length > 0) {
-      readStandings(
-        unknown,
-        await this.#connections.run(standingSql(this.#tables, unknown).join(';'), 'joining'),
-        answer,
-      )
-    }
+    await this.#lookAgain(items, answer, doubtful)
+    return answer
+  }
+
+  /** Where those stand of whom it is not known yet. */
+  async #lookAgain(items: readonly Joining[], answer: Answer, looked: readonly Joining[]): Promise<void> {
+    const unknown = items.filter((item) => isUnknown(item, answer) && !looked.includes(item))
+    if (unknown.length === 0) return
+    const results = await this.#connections.run(standingSql(this.#tables, unknown).join(';'), 'joining')
+    readStandings(unknown, results, answer)
+  }
+
+  /** The short way, for the usual joins. Undefined: it was not to be gone, and nothing was done. */
+  async #sendPlain(items: readonly Joining[]): Promise<Answer | undefined> {
+    if (!this.#returning || !items.every(isPlain)) return undefined
+    const doubtful = items.filter(({ line }) => this.#watch.has(line))
+    const further = doubtful.length === 0 ? [] : standingSql(this.#tables, doubtful)
+    const results = await this.#connections.run(plainJoinSql(this.#tables, items, further), 'joining')
+    const [rows = []] = results
+    if (rows.length === 0) return undefined
+    const answer: Answer = { got: new Set(items.map(({ stripe }) => stripe)), stood: new Map(), dead: [] }
+    this.#readMutexes(items, rows, new Set(), answer)
+    if (doubtful.length > 0) readStandings(doubtful, results.slice(1), answer)
+    await this.#lookAgain(items, answer, doubtful)
     return answer
   }
 
@@ -100,9 +117,9 @@ export class Joiner {
       if (simple && seen.has(line)) byId.delete(request.id)
       seen.add(line)
     }
-    for (const [id, ord, gone, left] of rows) {
+    for (const [id, ord, gone, left, wasBusy] of rows) {
       const item = byId.get(string(id))
-      if (item === undefined || busy.has(item.stripe)) continue
+      if (item === undefined || busy.has(item.stripe) || flag(wasBusy)) continue
       answer.stood.set(item.request.id, {
         order: bigint(ord),
         gone: flag(gone),

@@ -1,4 +1,5 @@
 import type { LeaveRequest } from '../../core/backend.js'
+import { block } from './block.js'
 import type { Connections } from './connections.js'
 import { dropLapsed } from './lapsed.js'
 import { lookSql, readBorders } from './look.js'
@@ -52,10 +53,11 @@ async function leavePlain(
 ): Promise<boolean[]> {
   const sql = `DELETE FROM ${tables.ticket} WHERE gone = 0 AND id IN (${texts(ids(requests))}) AND handle IS NULL RETURNING id, expires > ${NOW}`
   const looks = lookSql(tables.ticket, watch.waitedFor(requests.map(({ line }) => line)))
-  const results = await connections.run([sql, ...looks].join(';'), 'leaving')
+  const results = await connections.run(looks.length === 0 ? sql : block([sql, ...looks]), 'leaving')
   const alive = new Set<string>()
   for (const [id, live] of results[0] ?? []) if (flag(live)) alive.add(string(id))
-  if (looks.length > 0) tellNext(connections, tables, watch, watch.tell(readBorders(results.slice(1))))
+  if (looks.length > 0)
+    tellNext(connections, tables, watch, watch.tell(readBorders(results.slice(1, 1 + looks.length))))
   return requests.map(({ id }) => alive.has(id))
 }
 

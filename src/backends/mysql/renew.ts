@@ -1,4 +1,5 @@
 import type { RenewRequest, Standing } from '../../core/backend.js'
+import { withAhead } from './ahead.js'
 import type { Connections } from './connections.js'
 import { encodeHolder } from './holder.js'
 import { LOOK_AGAIN_MS } from './join.js'
@@ -78,12 +79,19 @@ async function send(
   const skip = statements.length
   const waiting = requests.filter(({ order }) => order === undefined)
   const left = `TIMESTAMPDIFF(MICROSECOND, ${NOW}, t.expires) DIV 1000`
+  const columns = `t.id, t.ord, t.handle, ${left}, t.expires > ${NOW}`
+  const ids = requests.map(({ id }) => id)
   // Counting who is ahead is only for those who wait.
-  const ahead =
-    waiting.length === 0 ? '0' : `(SELECT COUNT(*) FROM ${tables.ticket} a WHERE a.line = t.line AND a.ord < t.ord)`
-  statements.push(
-    `SELECT t.id, t.ord, t.handle, ${left}, ${ahead}, t.expires > ${NOW} FROM ${tables.ticket} t WHERE t.id IN (${texts(requests.map(({ id }) => id))}) AND t.gone = 0`,
-  )
+  const found =
+    waiting.length === 0
+      ? `SELECT ${columns}, 0 FROM ${tables.ticket} t WHERE t.id IN (${texts(ids)})`
+      : withAhead(
+          tables.ticket,
+          columns,
+          ids,
+          waiting.map(({ line }) => lineValue(line)),
+        )
+  statements.push(`${found} AND t.gone = 0`)
   const others = waiting.filter(({ line }) => line.kind !== 'mutex')
   // The capacity of a renewal is not known here: look at the whole line.
   statements.push(
@@ -94,7 +102,7 @@ async function send(
   )
   const results = await connections.run(statements.join(';'), 'renewing')
   const stood = new Map<string, Stood>()
-  for (const [id, ord, handle, leftMs, before, alive] of results[skip] ?? []) {
+  for (const [id, ord, handle, leftMs, alive, before] of results[skip] ?? []) {
     if (!flag(alive)) continue
     const key = string(id)
     stood.set(key, {
