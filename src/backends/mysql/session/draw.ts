@@ -8,7 +8,7 @@ import type { Session } from './session.js'
 const STEP = 10_000n
 
 /** All but the highest byte of UUID_SHORT(), which is the server's number. */
-const COUNTED = '0xFFFFFFFFFFFFFF'
+const COUNTED = 0xff_ffff_ffff_ffffn
 
 /**
  * Where fences come from: a number drawn while the lock is held, so larger than any that a holder before us drew.
@@ -23,7 +23,7 @@ export class Draw {
   readonly #notes: Connections
   readonly #tables: Tables
   readonly #mariadb: boolean
-  readonly #lifts = new WeakMap<Session, string>()
+  readonly #lifts = new WeakMap<Session, bigint>()
   #floor = 0n
 
   constructor(notes: Connections, tables: Tables, mariadb: boolean) {
@@ -53,7 +53,7 @@ export class Draw {
       ].join(';'),
       'setting up a session',
     )
-    this.#lifts.set(session, bigint(results[6]?.[0]?.[0]).toString())
+    this.#lifts.set(session, bigint(results[6]?.[0]?.[0]))
     // It may be another server, that never heard of how far we raised it.
     this.#floor = 0n
   }
@@ -61,26 +61,33 @@ export class Draw {
   /**
    * The statements that take locks, waiting so long, and draw for those they got. On MariaDB the condition sees to
    * it that the lock comes first; on MySQL it is the statement before, and one number does for locks that differ.
-   * Columns have one name: the client library compiles a parser for every new list of names.
    */
-  takeSql(session: Session, locks: readonly string[], waitS: number): string[] {
+  takeSql(locks: readonly string[], waitS: number): string[] {
     if (this.#mariadb) {
-      const drawn = `(UUID_SHORT() & ${COUNTED}) + ${this.#lifts.get(session) ?? '0'}`
-      return [`SELECT ${locks.map((lock) => `IF(GET_LOCK('${lock}', ${waitS}) = 1, ${drawn}, 0) AS n`).join(',')}`]
+      return [`SELECT ${locks.map((lock) => `IF(GET_LOCK('${lock}',${waitS}),UUID_SHORT(),0)`).join(',')}`]
     }
-    const taken = locks.map((lock) => `GET_LOCK('${lock}', ${waitS}) AS n`)
+    const taken = locks.map((lock) => `GET_LOCK('${lock}',${waitS})`)
     const { draw } = this.#tables
     const drawn = [`INSERT INTO ${draw} (n) VALUES (NULL)`, 'SELECT LAST_INSERT_ID()']
     return [`SELECT ${taken.join(',')}`, ...drawn, `DELETE FROM ${draw} WHERE n < LAST_INSERT_ID()`]
   }
 
   /** The numbers in their results, once they are safe to use; undefined for a lock that was not got. */
-  async read(results: readonly Rows[]): Promise<(bigint | undefined)[]> {
+  async read(session: Session, results: readonly Rows[]): Promise<(bigint | undefined)[]> {
     const taken = (results[0]?.[0] ?? []).map(bigint)
-    const one = this.#mariadb ? undefined : bigint(results[2]?.[0]?.[0])
-    const orders = taken.map((value) => (value === 0n ? undefined : (one ?? value)))
-    const highest = orders.reduce<bigint>((most, order) => (order !== undefined && order > most ? order : most), 0n)
-    if (this.#mariadb && highest + STEP / 2n >= this.#floor) await this.#raise(highest)
+    if (!this.#mariadb) {
+      const drawn = bigint(results[2]?.[0]?.[0])
+      return taken.map((value) => (value === 0n ? undefined : drawn))
+    }
+    const lift = this.#lifts.get(session) ?? 0n
+    let highest = 0n
+    const orders = taken.map((value) => {
+      if (value === 0n) return undefined
+      const order = (value & COUNTED) + lift
+      if (order > highest) highest = order
+      return order
+    })
+    if (highest + STEP / 2n >= this.#floor) await this.#raise(highest)
     return orders
   }
 

@@ -15,10 +15,10 @@ export async function tryLocks(
 ): Promise<(bigint | undefined)[]> {
   const keep = desk.keepSql(ttlMs)
   const locks = lines.map(({ lock }) => lock)
-  const take = draw.takeSql(desk, locks, 0)
+  const take = draw.takeSql(locks, 0)
   try {
     const results = await desk.run(packet(keep, take), 'taking a lock')
-    return await draw.read(keep === undefined ? results : results.slice(1))
+    return await draw.read(desk, keep === undefined ? results : results.slice(1))
   } catch (error) {
     // What it got before it failed must not be kept: nobody would know of it.
     await unlock(desk, lines).catch(() => desk.end())
@@ -34,9 +34,9 @@ export async function waitForLock(
   ttlMs: number,
 ): Promise<bigint | undefined> {
   const keep = session.keepSql(ttlMs)
-  const sql = packet(keep, draw.takeSql(session, [line.lock], WAIT_S))
+  const sql = packet(keep, draw.takeSql([line.lock], WAIT_S))
   const results = await session.run(sql, 'waiting for a lock', (WAIT_S + 10) * 1_000)
-  const [order] = await draw.read(keep === undefined ? results : results.slice(1))
+  const [order] = await draw.read(session, keep === undefined ? results : results.slice(1))
   return order
 }
 
@@ -47,7 +47,7 @@ function packet(keep: string | undefined, statements: readonly string[]): string
 /** Lets go of locks; for each, whether this session had it. */
 export async function unlock(session: Session, lines: readonly LocalLine[]): Promise<boolean[]> {
   const [rows] = await session.run(
-    `SELECT ${lines.map(({ lock }) => `RELEASE_LOCK('${lock}') AS n`).join(',')}`,
+    `SELECT ${lines.map(({ lock }) => `RELEASE_LOCK('${lock}')`).join(',')}`,
     'releasing a lock',
   )
   return lines.map((_, i) => number(rows?.[0]?.[i]) === 1)
