@@ -12,6 +12,7 @@ import { eventually, within } from '../../src/conformance/wait.js'
 import { connect } from '../../src/connect.js'
 import { migration } from '../../src/connect/mysql.js'
 import { parseStoreUrl } from '../../src/connect/url.js'
+import type { Standing } from '../../src/core/backend.js'
 import { LockLostError, UnsupportedError } from '../../src/core/errors.js'
 import { Holdfast } from '../../src/core/holdfast.js'
 import { freePorts, type Server, startMariadb } from '../servers/index.js'
@@ -142,6 +143,41 @@ describe('the lease', () => {
     expect(granted.length).toBe(standings[2]!.state === 'granted' ? 2 : 1)
   })
 })
+
+describe('a long line', () => {
+  const line = { kind: 'mutex', name: 'long' } as const
+  const ids = Array.from({ length: 30 }, (_, i) => `l${i}`)
+
+  test('everyone is told how many stand ahead, who asks with many or alone', async () => {
+    const { backend, join, renew } = await port()
+    const joined = await backend.join(ids.map((id) => join(line, id)))
+    expect(joined.map(aheadOf)).toEqual(ids.map((_, i) => i))
+    const other = { kind: 'mutex', name: 'other' } as const
+    await backend.join([join(other, 'o1')])
+    const renewed = await backend.renew([renew(other, 'o1'), ...ids.map((id) => renew(line, id))])
+    expect(renewed.map(aheadOf)).toEqual([0, ...ids.map((_, i) => i)])
+    const [alone] = await backend.renew([renew(line, 'l7')])
+    expect(aheadOf(alone!)).toBe(7)
+  })
+
+  test('a name that is locked in a batch of others holds up none of them', async () => {
+    const { backend, join } = await port()
+    const stuck = { kind: 'mutex', name: 'stuck' } as const
+    const holder = await openConnection()
+    await holder.query('START TRANSACTION')
+    await holder.query("SELECT id FROM holdfast_stripe WHERE id = CRC32('m:stuck') & 65535 FOR UPDATE")
+    const joining = backend.join([join({ kind: 'mutex', name: 'free' }, 'f1'), join(stuck, 's1')])
+    await eventually('the other stands', async () => (await backend.view('free')).length === 1)
+    expect(await backend.view('stuck')).toEqual([])
+    await holder.query('COMMIT')
+    expect((await joining).map(({ state }) => state)).toEqual(['granted', 'granted'])
+  })
+})
+
+function aheadOf(standing: Standing): number {
+  if (standing.state === 'granted') return 0
+  return standing.state === 'waiting' ? standing.ahead : -1
+}
 
 describe('the schema', () => {
   test('ten clients that start at once make it once', async () => {
