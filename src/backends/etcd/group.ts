@@ -94,7 +94,7 @@ function groupTxn(
     { key: keys.tombstone(ticket.id), target: 'version', is: '=', value: 0 },
   ])
   const puts = members.map(
-    ({ ticket, hold }): Op => ({ op: 'put', key: ticket.key, value: ticketText(ticket, true), lease: hold.id }),
+    ({ ticket, hold }): Op => ({ op: 'put', key: ticket.key, value: ticketText(ticket), lease: hold.id }),
   )
   return { compare, success: puts, failure: own }
 }

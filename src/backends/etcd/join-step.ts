@@ -47,7 +47,7 @@ export function joinStep(store: Store, item: Joining): Txn {
   const notBuried: Compare = { key: keys.tombstone(ticket.id), target: 'version', is: '=', value: 0 }
   const notThere: Compare = { key: ticket.key, target: 'version', is: '=', value: 0 }
   const free = fitsAt === undefined ? noRivals(keys, ticket) : noNewRivals(keys, ticket, fitsAt)
-  const success: Op[] = [{ op: 'put', key: ticket.key, value: ticketText(ticket, true), lease: hold.id }]
+  const success: Op[] = [{ op: 'put', key: ticket.key, value: ticketText(ticket), lease: hold.id }]
   const compare = [free, notThere, notBuried]
   if (lean) return { compare, success, failure: [] }
   const whyNot: Op[] = [
@@ -58,7 +58,7 @@ export function joinStep(store: Store, item: Joining): Txn {
   if (wait === undefined) return { compare, success, failure: [...whyNot, ...reads] }
   const inLine: Txn = {
     compare: [notThere, notBuried],
-    success: [{ op: 'put', key: ticket.key, value: ticketText(ticket, false), lease: wait.id }, ...reads],
+    success: [{ op: 'put', key: ticket.key, value: ticketText(ticket), lease: wait.id }, ...reads],
     failure: whyNot,
   }
   if (crowded) return inLine

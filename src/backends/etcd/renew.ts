@@ -248,8 +248,8 @@ function moveStep(ticket: Known['ticket'], target: Lease): Txn {
   ]
   return {
     compare,
-    // The create revision stays. The value now says that it is granted, for whoever waits for its end.
-    success: [{ op: 'put', key: ticket.key, value: ticketText(ticket, true), lease: target.id }],
+    // The create revision stays.
+    success: [{ op: 'put', key: ticket.key, value: ticketText(ticket), lease: target.id }],
     failure: [{ op: 'range', key: ticket.key, keysOnly: true }],
   }
 }
