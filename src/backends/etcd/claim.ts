@@ -49,7 +49,7 @@ export async function claim(store: Store, request: RenewRequest, sentAt: number)
     })
     if (!succeeded) continue
     store.tickets.replace(ticket)
-    store.tickets.hang(ticket, lease)
+    store.tickets.hang(ticket, lease, header.revision)
     if (place.granted) {
       store.tickets.grant(ticket)
       return granted(found.create, lease, sentAt)

@@ -66,7 +66,7 @@ async function joinAll(
         settle(store, beats, member.hold, answer.header.term)
         member.ticket.create = create
         store.tickets.grant(member.ticket)
-        store.tickets.hang(member.ticket, member.hold)
+        store.tickets.hang(member.ticket, member.hold, create)
         standings.set(member.request, granted(create, member.hold, sentAt))
       }
       return

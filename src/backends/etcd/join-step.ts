@@ -72,14 +72,14 @@ export async function take(store: Store, item: Joining, step: Step, call: Call):
   if (txn.succeeded && !item.crowded) {
     ticket.create = header.revision
     store.tickets.grant(ticket)
-    store.tickets.hang(ticket, hold)
+    store.tickets.hang(ticket, hold, header.revision)
     return granted(header.revision, hold, sentAt)
   }
   if (wait === undefined) return await takeRefusal(store, item, step, call)
   const inner = item.crowded ? txn : txn.responses[0]?.txn
   if (inner?.succeeded !== true) return await takeStanding(store, item, inner, sentAt)
   ticket.create = header.revision
-  store.tickets.hang(ticket, wait)
+  store.tickets.hang(ticket, wait, header.revision)
   const place = placeFrom(store.keys, ticket, inner.responses.slice(1))
   if (place.granted) {
     store.tickets.grant(ticket)
