@@ -16,6 +16,13 @@ export const PROCESSES = 2
 export const DRAIN_WAITERS = 50
 export const HOT_WAITERS = 20
 export const HOT_MS = 3_000
+/**
+ * Before a process waits for the drain or the hot key it takes a name of its own, then several with two who take turns.
+ * Programs in other languages do the same: the JVM has a compiler, too.
+ */
+export const WARM_UP_ALONE_MS = 500
+export const WARM_UP_IN_TURNS_MS = 1_000
+export const WARM_UP_NAMES = 8
 /** Everyone has asked; so long those who ask over a network, or poll, have to stand in line. */
 export const STAND_IN_LINE_MS = 500
 const DRAIN_LIMIT_MS = 20_000

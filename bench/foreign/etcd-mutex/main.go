@@ -7,7 +7,7 @@
 //	pairs IN_FLIGHT MILLISECONDS
 //	hold                          takes the lock that a drain begins behind
 //	release                       lets go of it; says when, on the machine's monotonic clock
-//	ready WAITERS                 makes their sessions
+//	ready WAITERS                 makes their sessions, and warms up
 //	wait drain                    each holds once, for 1 ms
 //	wait hot MILLISECONDS         each holds again and again
 //	result                        what came of that, once it is over
@@ -109,6 +109,29 @@ func sharedNow() float64 {
 	return float64(now.Nano()) / 1e6
 }
 
+// warmUp does what every other contender does before it waits: see bench/scenarios.ts.
+func warmUp(waiters []*concurrency.Session) {
+	takeInTurns(waiters[:1], 1, 500*time.Millisecond)
+	takeInTurns(waiters[:16], 8, time.Second)
+}
+
+func takeInTurns(waiters []*concurrency.Session, names int, duration time.Duration) {
+	var done sync.WaitGroup
+	from := time.Now()
+	for i, session := range waiters {
+		done.Add(1)
+		go func(session *concurrency.Session, name string) {
+			defer done.Done()
+			for time.Since(from) < duration {
+				mutex := concurrency.NewMutex(session, name)
+				must(mutex.Lock(context.Background()))
+				must(mutex.Unlock(context.Background()))
+			}
+		}(session, fmt.Sprintf("go-bench/warm/%d/%d", os.Getpid(), i%names))
+	}
+	done.Wait()
+}
+
 // wait has every waiter hold once for 1 ms, or, where there is a duration, again and again without a pause.
 func wait(waiters []*concurrency.Session, name string, duration time.Duration) func() waitResult {
 	counts := make([]int64, len(waiters))
@@ -167,6 +190,7 @@ func main() {
 			must(answers.Encode(from))
 		case "ready":
 			waiters = sessions(client, number(words[1]))
+			warmUp(waiters)
 			must(answers.Encode(len(waiters)))
 		case "wait":
 			duration := time.Duration(0)
