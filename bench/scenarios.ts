@@ -16,6 +16,15 @@ export const PROCESSES = 2
 export const DRAIN_WAITERS = 50
 export const HOT_WAITERS = 20
 export const HOT_MS = 3_000
+/**
+ * Before a process waits for the drain or the hot key it takes a name of its own, then several with two who take turns.
+ * Programs in other languages do the same: the JVM has a compiler, too.
+ */
+export const WARM_UP_ALONE_MS = 500
+export const WARM_UP_IN_TURNS_MS = 1_000
+export const WARM_UP_NAMES = 8
+/** Everyone has asked; so long those who ask over a network, or poll, have to stand in line. */
+export const STAND_IN_LINE_MS = 500
 const DRAIN_LIMIT_MS = 20_000
 const SHORT_DRAIN_MS = 2_000
 const DRAINS = 5
@@ -116,8 +125,7 @@ async function drainOnce(store: StoreBench, contender: Contender, url: string): 
   const locker = asLocker(await contender.open(url))
   const release = await locker.acquire('bench:drain')
   const workers = await startWorkers({ store: store.name, contender: contender.name, url, scenario: 'drain' })
-  // Everyone has asked; give those who ask over a network, or poll, a moment to stand in line.
-  await new Promise((resolve) => setTimeout(resolve, 500))
+  await new Promise((resolve) => setTimeout(resolve, STAND_IN_LINE_MS))
   const from = sharedNow()
   await release()
   const reports = await finish(workers, DRAIN_LIMIT_MS)

@@ -1,7 +1,17 @@
 // A process of many waiters: for the drain and for the hot key.
 import { once } from 'node:events'
 import { asLocker } from './contender.js'
-import { DRAIN_WAITERS, HOT_MS, HOT_WAITERS, type Job, type Report, sharedNow } from './scenarios.js'
+import {
+  DRAIN_WAITERS,
+  HOT_MS,
+  HOT_WAITERS,
+  type Job,
+  type Report,
+  sharedNow,
+  WARM_UP_ALONE_MS,
+  WARM_UP_IN_TURNS_MS,
+  WARM_UP_NAMES,
+} from './scenarios.js'
 import { loadStore } from './stores.js'
 
 const job = JSON.parse(process.argv[2]!) as Job
@@ -24,12 +34,25 @@ process.on('SIGUSR2', () => {
   report()
 })
 
-// What is measured is the waiting, not the compiler: run every path once or many times before.
-const WARM_UP_MS = 500
-for (const warm = performance.now() + WARM_UP_MS; performance.now() < warm; ) {
-  const release = await locker.acquire(`bench:warm:${process.pid}`)
-  await release()
+/** What is measured is the waiting, not the compiler: every path is run many times before, alone and in turns. */
+async function warmUp(): Promise<void> {
+  await takeInTurns(1, 1, WARM_UP_ALONE_MS)
+  await takeInTurns(WARM_UP_NAMES, 2, WARM_UP_IN_TURNS_MS)
 }
+
+async function takeInTurns(names: number, each: number, ms: number): Promise<void> {
+  const until = performance.now() + ms
+  await Promise.all(
+    Array.from({ length: names * each }, async (_, i) => {
+      while (performance.now() < until) {
+        const release = await locker.acquire(`bench:warm:${process.pid}:${i % names}`)
+        await release()
+      }
+    }),
+  )
+}
+
+await warmUp()
 process.send!('ready')
 await once(process, 'message')
 

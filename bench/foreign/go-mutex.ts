@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { ensure } from '../../test/servers/index.js'
 import type { Contender, Drain, Hot, Pairs } from '../contender.js'
-import { HOT_MS } from '../scenarios.js'
+import { DRAIN_WAITERS, HOT_MS, HOT_WAITERS, PROCESSES, STAND_IN_LINE_MS } from '../scenarios.js'
 
 let program: string | undefined
 
@@ -53,16 +53,61 @@ class GoProcess {
   }
 }
 
-async function askOnce<T>(url: string, command: string): Promise<T> {
-  const running = new GoProcess(url)
+/** What the waiters of one process reached. */
+interface Waited {
+  readonly holdMs: number
+  readonly endedAt: number
+  readonly counts: readonly number[]
+}
+
+/** Starts this many waiters in each process, has them wait, and tells what came of it. */
+async function waitInProcesses(
+  url: string,
+  waiters: number,
+  scenario: string,
+  meanwhile: () => Promise<unknown>,
+): Promise<Waited[]> {
+  const running = Array.from({ length: PROCESSES }, () => new GoProcess(url))
   try {
-    return await running.ask<T>(command)
+    await Promise.all(running.map((one) => one.ask(`ready ${waiters}`)))
+    await Promise.all(running.map((one) => one.ask(`wait ${scenario}`)))
+    await meanwhile()
+    return await Promise.all(running.map((one) => one.ask<Waited>('result')))
   } finally {
-    await running.close()
+    await Promise.all(running.map((one) => one.close()))
   }
 }
 
-/** Go's own concurrency.Mutex, in a process of its own on the same server. */
+async function drain(url: string): Promise<Drain> {
+  const holder = new GoProcess(url)
+  try {
+    await holder.ask('hold')
+    let from = 0
+    const done = await waitInProcesses(url, DRAIN_WAITERS, 'drain', async () => {
+      await new Promise((resolve) => setTimeout(resolve, STAND_IN_LINE_MS))
+      from = await holder.ask<number>('release')
+    })
+    return {
+      served: done.flatMap(({ counts }) => counts).length,
+      ms: Math.max(...done.map(({ endedAt }) => endedAt)) - from,
+      idealMs: done.reduce((sum, { holdMs }) => sum + holdMs, 0),
+    }
+  } finally {
+    await holder.close()
+  }
+}
+
+async function hot(url: string): Promise<Hot> {
+  const done = await waitInProcesses(url, HOT_WAITERS, `hot ${HOT_MS}`, async () => undefined)
+  const counts = done.flatMap((one) => one.counts)
+  return {
+    total: counts.reduce((sum, count) => sum + count, 0),
+    most: Math.max(...counts),
+    least: Math.min(...counts),
+  }
+}
+
+/** Go's own concurrency.Mutex, in processes of its own on the same server. */
 export const goMutex: Contender = {
   name: "Go's concurrency.Mutex",
   role: 'peer',
@@ -73,6 +118,6 @@ export const goMutex: Contender = {
       close: () => running.close(),
     }
   },
-  drain: (url) => askOnce<Drain>(url, 'drain'),
-  hot: (url) => askOnce<Hot>(url, `hot ${HOT_MS}`),
+  drain,
+  hot,
 }

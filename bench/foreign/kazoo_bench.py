@@ -3,6 +3,7 @@
 pairs THREADS MS: prints pairs a second. drain THREADS, hot THREADS MS: prints "asked", then the counts.
 """
 import logging
+import os
 import sys
 import threading
 import time
@@ -38,7 +39,27 @@ def pairs(threads, seconds):
     return sum(counts) / (time.monotonic() - start)
 
 
+def warm_up():
+    """As in bench/scenarios.ts."""
+    take_in_turns(1, 1, 0.5)
+    take_in_turns(8, 2, 1)
+
+
+def take_in_turns(names, each, seconds):
+    until = time.monotonic() + seconds
+
+    def work(i):
+        lock = client.Lock("/kazoo/warm-%d-%d" % (os.getpid(), i % names))
+        while time.monotonic() < until:
+            lock.acquire()
+            lock.release()
+
+    for thread in run(names * each, work):
+        thread.join()
+
+
 def waiters(path, threads, seconds):
+    warm_up()
     print("ready", flush=True)
     sys.stdin.readline()
     counts = [0] * threads

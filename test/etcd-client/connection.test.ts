@@ -177,4 +177,16 @@ describe('the connection to a member', () => {
       await expect(Connection.open({ host: '127.0.0.1', port }, 5_000)).rejects.toThrow(/HTTP\/2|closed|ECONNRESET/)
     }
   })
+
+  test.each([
+    ['asks for a sign of life', [0, 0, 0, 0, 0, 0, 0, 0]],
+    ['measures the line, as a Go server does', [2, 4, 16, 16, 9, 14, 7, 7]],
+  ])('a ping that %s is answered', async (_, bytes) => {
+    const { sessions, connection } = await connected((stream, body) => reply(stream, body.subarray(5)))
+    await connection.call('/some/Call', message('hello'), text, options)
+    const answer = await new Promise<Buffer>((resolve, reject) => {
+      sessions[0]?.ping(Buffer.from(bytes), (error, __, payload) => (error === null ? resolve(payload) : reject(error)))
+    })
+    expect([...answer]).toEqual(bytes)
+  })
 })

@@ -5,11 +5,16 @@
 // It reads commands, one a line, and answers each with a line of JSON:
 //
 //	pairs IN_FLIGHT MILLISECONDS
-//	drain
-//	hot MILLISECONDS
+//	hold                          takes the lock that a drain begins behind
+//	release                       lets go of it; says when, on the machine's monotonic clock
+//	ready WAITERS                 makes their sessions, and warms up
+//	wait drain                    each holds once, for 1 ms
+//	wait hot MILLISECONDS         each holds again and again
+//	result                        what came of that, once it is over
 //
 // Sessions are made before the clock runs. Each waiter of one key has a session of its own: within one
-// session a mutex's key is the same, so two of them would not exclude each other.
+// session a mutex's key is the same, so two of them would not exclude each other. As with every other
+// contender, the waiters are spread over several processes.
 package main
 
 import (
@@ -24,15 +29,10 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"go.etcd.io/etcd/clientv3"
 	"go.etcd.io/etcd/clientv3/concurrency"
-)
-
-const (
-	processes    = 2
-	drainWaiters = 50
-	hotWaiters   = 20
 )
 
 type pairsResult struct {
@@ -40,16 +40,10 @@ type pairsResult struct {
 	CPUMicros float64 `json:"cpuMicros"`
 }
 
-type drainResult struct {
-	Served  int     `json:"served"`
-	Ms      float64 `json:"ms"`
-	IdealMs float64 `json:"idealMs"`
-}
-
-type hotResult struct {
-	Total int64 `json:"total"`
-	Most  int64 `json:"most"`
-	Least int64 `json:"least"`
+type waitResult struct {
+	HoldMs  float64 `json:"holdMs"`
+	EndedAt float64 `json:"endedAt"`
+	Counts  []int64 `json:"counts"`
 }
 
 func must(err error) {
@@ -104,68 +98,67 @@ func pairs(session *concurrency.Session, inFlight int, duration time.Duration) p
 	}
 }
 
-func drain(clients []*clientv3.Client) drainResult {
-	holder := concurrency.NewMutex(sessions(clients[0], 1)[0], "go-bench/drain")
-	must(holder.Lock(context.Background()))
-	var done sync.WaitGroup
-	var held int64
-	for _, client := range clients {
-		for _, session := range sessions(client, drainWaiters) {
-			done.Add(1)
-			go func(session *concurrency.Session) {
-				defer done.Done()
-				mutex := concurrency.NewMutex(session, "go-bench/drain")
-				must(mutex.Lock(context.Background()))
-				from := time.Now()
-				time.Sleep(time.Millisecond)
-				atomic.AddInt64(&held, time.Since(from).Microseconds())
-				must(mutex.Unlock(context.Background()))
-			}(session)
-		}
+// sharedNow is the monotonic clock that all processes of this machine share, in ms.
+func sharedNow() float64 {
+	const monotonic = 1
+	var now syscall.Timespec
+	_, _, failed := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, monotonic, uintptr(unsafe.Pointer(&now)), 0)
+	if failed != 0 {
+		must(failed)
 	}
-	time.Sleep(500 * time.Millisecond)
-	from := time.Now()
-	must(holder.Unlock(context.Background()))
-	done.Wait()
-	return drainResult{
-		Served:  len(clients) * drainWaiters,
-		Ms:      float64(time.Since(from).Microseconds()) / 1000,
-		IdealMs: float64(held) / 1000,
-	}
+	return float64(now.Nano()) / 1e6
 }
 
-func hotKey(clients []*clientv3.Client, duration time.Duration) hotResult {
-	counts := make([]int64, len(clients)*hotWaiters)
-	all := []*concurrency.Session{}
-	for _, client := range clients {
-		all = append(all, sessions(client, hotWaiters)...)
-	}
+// warmUp does what every other contender does before it waits: see bench/scenarios.ts.
+func warmUp(waiters []*concurrency.Session) {
+	takeInTurns(waiters[:1], 1, 500*time.Millisecond)
+	takeInTurns(waiters[:16], 8, time.Second)
+}
+
+func takeInTurns(waiters []*concurrency.Session, names int, duration time.Duration) {
 	var done sync.WaitGroup
 	from := time.Now()
-	for i, session := range all {
+	for i, session := range waiters {
+		done.Add(1)
+		go func(session *concurrency.Session, name string) {
+			defer done.Done()
+			for time.Since(from) < duration {
+				mutex := concurrency.NewMutex(session, name)
+				must(mutex.Lock(context.Background()))
+				must(mutex.Unlock(context.Background()))
+			}
+		}(session, fmt.Sprintf("go-bench/warm/%d/%d", os.Getpid(), i%names))
+	}
+	done.Wait()
+}
+
+// wait has every waiter hold once for 1 ms, or, where there is a duration, again and again without a pause.
+func wait(waiters []*concurrency.Session, name string, duration time.Duration) func() waitResult {
+	counts := make([]int64, len(waiters))
+	var done sync.WaitGroup
+	var held int64
+	from := time.Now()
+	for i, session := range waiters {
 		done.Add(1)
 		go func(i int, session *concurrency.Session) {
 			defer done.Done()
-			for time.Since(from) < duration {
-				mutex := concurrency.NewMutex(session, "go-bench/hot")
+			for ok := true; ok; ok = time.Since(from) < duration {
+				mutex := concurrency.NewMutex(session, name)
 				must(mutex.Lock(context.Background()))
+				holds := time.Now()
+				if duration == 0 {
+					time.Sleep(time.Millisecond)
+				}
+				atomic.AddInt64(&held, time.Since(holds).Microseconds())
 				counts[i]++
 				must(mutex.Unlock(context.Background()))
 			}
 		}(i, session)
 	}
-	done.Wait()
-	result := hotResult{Least: counts[0]}
-	for _, count := range counts {
-		result.Total += count
-		if count > result.Most {
-			result.Most = count
-		}
-		if count < result.Least {
-			result.Least = count
-		}
+	return func() waitResult {
+		done.Wait()
+		return waitResult{HoldMs: float64(held) / 1000, EndedAt: sharedNow(), Counts: counts}
 	}
-	return result
 }
 
 func number(word string) int {
@@ -175,11 +168,11 @@ func number(word string) int {
 }
 
 func main() {
-	clients := []*clientv3.Client{}
-	for i := 0; i < processes; i++ {
-		clients = append(clients, dial(os.Args[1]))
-	}
-	session := sessions(clients[0], 1)[0]
+	client := dial(os.Args[1])
+	session := sessions(client, 1)[0]
+	holder := concurrency.NewMutex(session, "go-bench/drain")
+	var waiters []*concurrency.Session
+	var result func() waitResult
 	answers := json.NewEncoder(os.Stdout)
 	commands := bufio.NewScanner(os.Stdin)
 	for commands.Scan() {
@@ -188,10 +181,26 @@ func main() {
 		case "pairs":
 			duration := time.Duration(number(words[2])) * time.Millisecond
 			must(answers.Encode(pairs(session, number(words[1]), duration)))
-		case "drain":
-			must(answers.Encode(drain(clients)))
-		case "hot":
-			must(answers.Encode(hotKey(clients, time.Duration(number(words[1]))*time.Millisecond)))
+		case "hold":
+			must(holder.Lock(context.Background()))
+			must(answers.Encode(sharedNow()))
+		case "release":
+			from := sharedNow()
+			must(holder.Unlock(context.Background()))
+			must(answers.Encode(from))
+		case "ready":
+			waiters = sessions(client, number(words[1]))
+			warmUp(waiters)
+			must(answers.Encode(len(waiters)))
+		case "wait":
+			duration := time.Duration(0)
+			if len(words) > 2 {
+				duration = time.Duration(number(words[2])) * time.Millisecond
+			}
+			result = wait(waiters, "go-bench/"+words[1], duration)
+			must(answers.Encode(len(waiters)))
+		case "result":
+			must(answers.Encode(result()))
 		}
 	}
 }

@@ -41,7 +41,7 @@ export async function claim(store: Store, request: RenewRequest, sentAt: number)
     const [reading] = await runReads(store, [placeReads(store.keys, ticket, found.create)])
     const place = placeFrom(store.keys, ticket, reading?.responses ?? [])
     const lease = await store.leases.get(place.granted ? request.ttlMs : request.waitTtlMs)
-    const value = ticketText(ticket, place.granted)
+    const value = ticketText(ticket)
     const { succeeded, header } = await runTxn(store, {
       compare: [{ key: found.key, target: 'mod', is: '=', value: found.mod }],
       success: [{ op: 'put', key: found.key, value, lease: lease.id }],
@@ -49,7 +49,7 @@ export async function claim(store: Store, request: RenewRequest, sentAt: number)
     })
     if (!succeeded) continue
     store.tickets.replace(ticket)
-    store.tickets.hang(ticket, lease)
+    store.tickets.hang(ticket, lease, header.revision)
     if (place.granted) {
       store.tickets.grant(ticket)
       return granted(found.create, lease, sentAt)

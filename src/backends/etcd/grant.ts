@@ -113,9 +113,7 @@ export function placeFrom(keys: Keys, ticket: Asking, answers: readonly OpAnswer
 
 /** The end of the last one before a ticket, and what is known of those before that one. */
 interface End {
-  readonly ended: KeyValue
-  /** What the key's value said. */
-  readonly wasGranted: () => boolean
+  readonly ended: Pick<KeyValue, 'create'>
   /** Who stood before it; undefined: nobody. */
   readonly second: Pick<KeyValue, 'create'> | undefined
   /** Nobody stands in the line who joined at this revision or before. */
@@ -123,11 +121,8 @@ interface End {
 }
 
 /** Whether that end grants the ticket at once: nobody stood before the one that ended, and nobody stands between. */
-export function endGrants(keys: Keys, ticket: Asking, { ended, wasGranted, second, emptyTo }: End): boolean {
-  if (ticket.line.kind === 'semaphore') return false
-  if (second === undefined || second.create <= emptyTo || ended.create <= emptyTo + 1n) return true
-  // Granted readers may stand side by side: only a writer was alone.
-  return (ticket.line.kind === 'mutex' || ended.key.startsWith(keys.writers(ticket.line).key)) && wasGranted()
+export function endGrants({ ended, second, emptyTo }: End): boolean {
+  return second === undefined || second.create <= emptyTo || ended.create <= emptyTo + 1n
 }
 
 /** A reading without the ticket itself. */

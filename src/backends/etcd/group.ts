@@ -66,7 +66,7 @@ async function joinAll(
         settle(store, beats, member.hold, answer.header.term)
         member.ticket.create = create
         store.tickets.grant(member.ticket)
-        store.tickets.hang(member.ticket, member.hold)
+        store.tickets.hang(member.ticket, member.hold, create)
         standings.set(member.request, granted(create, member.hold, sentAt))
       }
       return
@@ -94,7 +94,7 @@ function groupTxn(
     { key: keys.tombstone(ticket.id), target: 'version', is: '=', value: 0 },
   ])
   const puts = members.map(
-    ({ ticket, hold }): Op => ({ op: 'put', key: ticket.key, value: ticketText(ticket, true), lease: hold.id }),
+    ({ ticket, hold }): Op => ({ op: 'put', key: ticket.key, value: ticketText(ticket), lease: hold.id }),
   )
   return { compare, success: puts, failure: own }
 }

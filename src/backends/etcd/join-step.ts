@@ -47,7 +47,7 @@ export function joinStep(store: Store, item: Joining): Txn {
   const notBuried: Compare = { key: keys.tombstone(ticket.id), target: 'version', is: '=', value: 0 }
   const notThere: Compare = { key: ticket.key, target: 'version', is: '=', value: 0 }
   const free = fitsAt === undefined ? noRivals(keys, ticket) : noNewRivals(keys, ticket, fitsAt)
-  const success: Op[] = [{ op: 'put', key: ticket.key, value: ticketText(ticket, true), lease: hold.id }]
+  const success: Op[] = [{ op: 'put', key: ticket.key, value: ticketText(ticket), lease: hold.id }]
   const compare = [free, notThere, notBuried]
   if (lean) return { compare, success, failure: [] }
   const whyNot: Op[] = [
@@ -58,7 +58,7 @@ export function joinStep(store: Store, item: Joining): Txn {
   if (wait === undefined) return { compare, success, failure: [...whyNot, ...reads] }
   const inLine: Txn = {
     compare: [notThere, notBuried],
-    success: [{ op: 'put', key: ticket.key, value: ticketText(ticket, false), lease: wait.id }, ...reads],
+    success: [{ op: 'put', key: ticket.key, value: ticketText(ticket), lease: wait.id }, ...reads],
     failure: whyNot,
   }
   if (crowded) return inLine
@@ -72,14 +72,14 @@ export async function take(store: Store, item: Joining, step: Step, call: Call):
   if (txn.succeeded && !item.crowded) {
     ticket.create = header.revision
     store.tickets.grant(ticket)
-    store.tickets.hang(ticket, hold)
+    store.tickets.hang(ticket, hold, header.revision)
     return granted(header.revision, hold, sentAt)
   }
   if (wait === undefined) return await takeRefusal(store, item, step, call)
   const inner = item.crowded ? txn : txn.responses[0]?.txn
   if (inner?.succeeded !== true) return await takeStanding(store, item, inner, sentAt)
   ticket.create = header.revision
-  store.tickets.hang(ticket, wait)
+  store.tickets.hang(ticket, wait, header.revision)
   const place = placeFrom(store.keys, ticket, inner.responses.slice(1))
   if (place.granted) {
     store.tickets.grant(ticket)

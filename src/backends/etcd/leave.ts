@@ -73,15 +73,14 @@ async function leaveQuick(
 }
 
 function leaveStep({ ticket }: Leaving, tombstone: readonly Op[]): Txn {
-  const compare: Compare[] = [{ key: ticket.key, target: 'create', is: '=', value: ticket.create }]
-  // Under another lease it was handed over, and is not ours to drop.
-  if (ticket.lease !== undefined) {
-    compare.push({ key: ticket.key, target: 'lease', is: '=', value: ticket.lease.id })
-  }
+  const { key, create, lease, mod } = ticket
+  // Put again by another it was handed over, and is not ours to drop.
+  const untouched: Compare | undefined =
+    lease === undefined || mod === undefined ? undefined : { key, target: 'mod', is: '=', value: mod }
   return {
-    compare,
-    success: [{ op: 'delete', key: ticket.key }, ...tombstone],
-    failure: [{ op: 'range', key: ticket.key, keysOnly: true }, ...tombstone],
+    compare: [untouched ?? { key, target: 'create', is: '=', value: create }],
+    success: [{ op: 'delete', key }, ...tombstone],
+    failure: [{ op: 'range', key, keysOnly: true }, ...tombstone],
   }
 }
 

@@ -1,5 +1,5 @@
 /** etcd's other messages, as far as a lock needs them: leases, watches and the login. */
-import { type Header, type KeyValue, readHeader, readKeyValue } from './txn.js'
+import { type Header, readHeader, readKeyValue } from './txn.js'
 import { type Reader, Writer } from './wire.js'
 
 export interface LeaseAnswer {
@@ -25,9 +25,8 @@ export interface WatchAnswer {
 export interface Change {
   /** The new value; empty when it was deleted. */
   readonly value: string
-  /** What it was before, as far as the server still knows. */
-  readonly before: KeyValue | undefined
   readonly deleted: boolean
+  readonly revision: bigint
 }
 
 export function leaseGrantRequest(ttlSeconds: number): Buffer {
@@ -49,8 +48,6 @@ export function watchCreateRequest(watch: {
   readonly rangeEnd?: string
   readonly fromRevision: bigint
   readonly deletesOnly: boolean
-  /** Tell what a key was before. */
-  readonly withBefore: boolean
 }): Buffer {
   return new Writer()
     .message(1, (inner) => {
@@ -58,7 +55,7 @@ export function watchCreateRequest(watch: {
       inner.int(3, watch.fromRevision)
       // Filter 0 is "no puts": a packed list of that one number.
       if (watch.deletesOnly) inner.bytes(5, '\0')
-      inner.int(6, watch.withBefore ? 1 : 0).int(7, watch.id)
+      inner.int(7, watch.id)
     })
     .finish()
 }
@@ -117,13 +114,12 @@ export function readWatch(reader: Reader): WatchAnswer {
 
 function readChange(reader: Reader): Change {
   let value = ''
-  let before: KeyValue | undefined
+  let revision = 0n
   let deleted = false
   for (let field = reader.next(); field !== 0; field = reader.next()) {
     if (field === 1) deleted = reader.number() === 1
-    else if (field === 2) value = readKeyValue(reader.message()).value
-    else if (field === 3) before = readKeyValue(reader.message())
+    else if (field === 2) ({ value, mod: revision } = readKeyValue(reader.message()))
     else reader.skip()
   }
-  return { value, before, deleted }
+  return { value, deleted, revision }
 }

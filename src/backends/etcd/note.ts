@@ -10,16 +10,14 @@ export interface Note {
   readonly weight: number
   readonly capacity: number
   readonly holder: Holder
-  /** It was granted when this was written. */
-  readonly granted?: boolean
   readonly left?: boolean
 }
 
 /** The value of a ticket's key. */
-export function ticketText(ticket: Ticket, granted: boolean): string {
+export function ticketText(ticket: Ticket): string {
   const { id, handle, weight, capacity, holder } = ticket
   const other = handle === id ? {} : { handle }
-  return noteText({ id, ...other, weight, capacity, holder, ...(granted ? { granted } : {}) })
+  return noteText({ id, ...other, weight, capacity, holder })
 }
 
 export function noteText(note: Note): string {

@@ -1,6 +1,5 @@
 import { endGrants, type Place, placeFrom, placeReads, type Waiting } from './grant.js'
-import type { Change } from './messages.js'
-import { readNote } from './note.js'
+import { KeyEnds } from './key-ends.js'
 import { runReads, type Store } from './store.js'
 import type { Ticket } from './tickets.js'
 
@@ -10,9 +9,11 @@ export class Rechecks {
   readonly #due = new Set<Ticket>()
   /** Whose watch began at this revision, later than what was read. */
   readonly #unseen = new Map<Ticket, bigint>()
+  readonly #ends: KeyEnds
 
   constructor(store: Store) {
     this.#store = store
+    this.#ends = new KeyEnds(store.watches)
   }
 
   /** Watches what keeps the ticket waiting, from the revision after the one that was read. */
@@ -25,23 +26,35 @@ export class Rechecks {
     ticket.second = place.second
     if (isWatched) return
     ticket.unwatch?.()
-    const changed = (changes: readonly Change[]): void => {
-      ticket.unwatch?.()
-      ticket.unwatch = undefined
-      ticket.behind = undefined
-      if (changes.some((change) => this.#grants(ticket, change))) this.take(ticket, { granted: true }, 0n, true)
-      else this.#soon(ticket)
-    }
-    const { watches } = this.#store
-    const unwatch =
+    ticket.unwatch =
       ticket.line.kind === 'semaphore'
-        ? watches.once(place.watch, readRevision + 1n, changed)
-        : watches.onceFromNow(place.watch, (now) => this.#begun(ticket, now, readRevision), changed)
-    const unscout = this.#scout(ticket)
-    ticket.unwatch = () => {
+        ? this.#store.watches.once(place.watch, readRevision + 1n, () => this.#changed(ticket, false))
+        : this.#awaitEnd(ticket, place.watch.key, readRevision)
+  }
+
+  #awaitEnd(ticket: Ticket, key: string, readRevision: bigint): () => void {
+    const unwatch = this.#ends.listen(key, {
+      begun: (now) => this.#begun(ticket, now, readRevision),
+      ended: (revision) => {
+        // Of another that stood at this key before, told late.
+        if (revision !== undefined && revision <= readRevision) return
+        this.#changed(ticket, revision !== undefined && this.#isItsTurn(ticket))
+      },
+    })
+    const unscout = this.#scout(ticket, readRevision)
+    return () => {
       unwatch()
       unscout?.()
     }
+  }
+
+  /** What kept the ticket waiting is not as it was. */
+  #changed(ticket: Ticket, granted: boolean): void {
+    ticket.unwatch?.()
+    ticket.unwatch = undefined
+    ticket.behind = undefined
+    if (granted) this.take(ticket, { granted: true }, 0n, true)
+    else this.#soon(ticket)
   }
 
   /** The watch tells of what comes; what came between the reading and now it does not. */
@@ -82,31 +95,33 @@ export class Rechecks {
     return late
   }
 
-  #grants(ticket: Ticket, { deleted, before: ended }: Change): boolean {
-    if (!deleted || ended === undefined) return false
-    const { keys, tickets } = this.#store
-    const { second, line } = ticket
-    const wasGranted = (): boolean => readNote(ended)?.granted === true
-    return endGrants(keys, ticket, { ended, wasGranted, second, emptyTo: tickets.emptyTo(line) })
+  /** Whether the end of the one before it grants the ticket, as far as is known. */
+  #isItsTurn({ behind, second, line }: Ticket): boolean {
+    if (behind === undefined) return false
+    return endGrants({ ended: behind, second, emptyTo: this.#store.tickets.emptyTo(line) })
   }
 
   /**
    * Watches also the second before it, where both are other clients': when that one ends, it is known or read whether
    * the one between is the first of the line. So the end of that one, later, grants at once and needs no reading.
    */
-  #scout(ticket: Ticket): (() => void) | undefined {
-    const { tickets, watches } = this.#store
+  #scout(ticket: Ticket, readRevision: bigint): (() => void) | undefined {
+    const { tickets } = this.#store
     const { second, behind } = ticket
     if (second === undefined || behind === undefined) return undefined
     if (second.create <= tickets.emptyTo(ticket.line)) return undefined
     if (tickets.isOwn(second.key) || tickets.isOwn(behind.key)) return undefined
     // What it missed before it began costs a reading later, no more.
     const begun = (): void => undefined
-    return watches.onceFromNow({ key: second.key, deletesOnly: true }, begun, (changes) => {
-      const isFirst = changes.length > 0 && second.third <= tickets.emptyTo(ticket.line)
+    const ended = (revision: bigint | undefined): void => {
+      if (revision !== undefined && revision <= readRevision) return
+      unscout()
+      const isFirst = revision !== undefined && second.third <= tickets.emptyTo(ticket.line)
       if (!isFirst) this.#soon(ticket)
       else if (ticket.second?.create === second.create) ticket.second = undefined
-    })
+    }
+    const unscout = this.#ends.listen(second.key, { begun, ended })
+    return unscout
   }
 
   #soon(ticket: Ticket): void {

@@ -184,7 +184,7 @@ async function moveAll(
       // Done by an earlier call that was not answered, if it hangs there already.
       const own = step.txn.responses[0]?.range?.kvs[0]
       const moved = step.txn.succeeded || (own?.create === ticket.create && own.lease === target.id)
-      if (moved) store.tickets.hang(ticket, target)
+      if (moved) store.tickets.hang(ticket, target, own?.mod ?? step.header.revision)
       standings.set(request, moved ? granted(ticket.create, target, sentAt) : gone(store, ticket, own !== undefined))
     } else if (isNoSpace(step)) stay.push(item)
     else if (isLeaseGone(step) && retries > 0) stale.push(item)
@@ -248,8 +248,8 @@ function moveStep(ticket: Known['ticket'], target: Lease): Txn {
   ]
   return {
     compare,
-    // The create revision stays. The value now says that it is granted, for whoever waits for its end.
-    success: [{ op: 'put', key: ticket.key, value: ticketText(ticket, true), lease: target.id }],
+    // The create revision stays.
+    success: [{ op: 'put', key: ticket.key, value: ticketText(ticket), lease: target.id }],
     failure: [{ op: 'range', key: ticket.key, keysOnly: true }],
   }
 }

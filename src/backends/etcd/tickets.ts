@@ -31,6 +31,8 @@ export interface Ticket {
   create?: bigint
   /** What its key hangs on; undefined while that is not sure. */
   lease?: Lease
+  /** The revision at which it was put there: whoever touched it since left another. */
+  mod?: bigint
   granted: boolean
   /** When it was granted by a push, while it waited. */
   pushedAt?: number
@@ -170,8 +172,9 @@ export class Tickets {
   }
 
   /** The ticket hangs on this lease, and was renewed by core for as long as that lasts without more. */
-  hang(ticket: Ticket, lease: Lease): void {
+  hang(ticket: Ticket, lease: Lease, mod: bigint): void {
     ticket.lease = lease
+    ticket.mod = mod
     this.keep(ticket, lease.ttlMs)
   }
 

@@ -3,24 +3,24 @@ import type { MessageStream } from './connection.js'
 import type { WatchOn } from './grant.js'
 import { type Change, readWatch, type WatchAnswer, watchCancelRequest, watchCreateRequest } from './messages.js'
 
-interface Watch {
-  readonly once: boolean
-  readonly changed: (changes: readonly Change[]) => void
+/** What a watch hears. */
+export interface WatchEvents {
   /** It is in force, for what changes after this revision. */
-  readonly created?: (revision: bigint) => void
+  created?(revision: bigint): void
+  /** None: it asked for revisions that were compacted away, and ends; what happened since must be read. */
+  changed(changes: readonly Change[]): void
+  /** Nothing more is told: it or all of them ended, though nobody here asked for that. */
+  over?(): void
 }
 
 /** When the server turns a watch away, its reason may last: so long until the tickets are asked to look again. */
 const TURNED_AWAY_PAUSE_MS = 1_000
 
-const TOLD_PAUSE_MS = 100
-
 /** All watches of a client, on one stream. */
 export class Watches {
   readonly #cluster: Cluster
   readonly #lost: () => void
-  readonly #watches = new Map<number, Watch>()
-  readonly #told: number[] = []
+  readonly #watches = new Map<number, WatchEvents>()
   #stream: Promise<MessageStream> | undefined
   #nextId = 1
   #closed = false
@@ -31,27 +31,30 @@ export class Watches {
     this.#lost = lost
   }
 
-  /** Calls back at the first change from that revision on, once. The returned function ends the watch. */
+  /**
+   * Calls back at the first change from that revision on, once. The returned function ends the watch.
+   *
+   * A watch that asks for a past, were it of one revision, is served from the server's log every 100 ms until it has
+   * caught up; one from now on is told at once.
+   */
   once(on: WatchOn, fromRevision: bigint, changed: (changes: readonly Change[]) => void): () => void {
-    return this.#watch(on, fromRevision, { once: true, changed })
+    const end = this.#watch(on, fromRevision, {
+      changed: (changes) => {
+        end()
+        changed(changes)
+      },
+    })
+    return end
   }
 
-  /**
-   * The same from now on, whatever now is: `created` tells. A watch that asks for a past, were it of one revision,
-   * is served from the server's log every 100 ms until it has caught up; one from now on is told at once.
-   */
-  onceFromNow(
-    on: WatchOn,
-    created: (revision: bigint) => void,
-    changed: (changes: readonly Change[]) => void,
-  ): () => void {
-    return this.#watch(on, 0n, { once: true, changed, created })
+  /** Tells of all that changes from now on, whatever now is: `created` says. The returned function ends the watch. */
+  fromNow(on: WatchOn, events: WatchEvents): () => void {
+    return this.#watch(on, 0n, events)
   }
 
   /** Calls back with every value that is put from now on, until the stream ends. */
   values(key: string, put: (values: readonly string[]) => void): void {
-    const changed = (changes: readonly Change[]): void => put(changes.map(({ value }) => value))
-    this.#watch({ key, deletesOnly: false }, 0n, { once: false, changed })
+    this.fromNow({ key, deletesOnly: false }, { changed: (changes) => put(changes.map(({ value }) => value)) })
   }
 
   close(): void {
@@ -59,17 +62,17 @@ export class Watches {
     void this.#drop()
   }
 
-  #watch(on: WatchOn, fromRevision: bigint, watch: Watch): () => void {
+  #watch(on: WatchOn, fromRevision: bigint, events: WatchEvents): () => void {
     const id = this.#nextId++
-    this.#watches.set(id, watch)
+    this.#watches.set(id, events)
     this.#stream ??= this.#open()
     const stream = this.#stream
-    const create = watchCreateRequest({ id, fromRevision, withBefore: watch.once, ...on })
+    const create = watchCreateRequest({ id, fromRevision, ...on })
     stream.then(
       (opened) => {
         if (this.#watches.has(id) && this.#stream === stream) opened.send(create)
       },
-      () => this.#watches.delete(id),
+      () => this.#over(id),
     )
     return () => this.#cancel(id)
   }
@@ -96,35 +99,28 @@ export class Watches {
     )
   }
 
-  /** What has told its news is ended in an idle moment: who is served now has other things to do. */
-  #cancelLater(id: number): void {
-    this.#watches.delete(id)
-    this.#told.push(id)
-    if (this.#told.length > 1) return
-    setTimeout(() => {
-      const stream = this.#stream
-      const told = this.#told.splice(0)
-      stream?.then(
-        (opened) => told.forEach((one) => opened.send(watchCancelRequest(one))),
-        () => undefined,
-      )
-    }, TOLD_PAUSE_MS).unref()
-  }
-
   #answer(answer: WatchAnswer): void {
     if (answer.watchId < 0 && answer.canceled) return this.#turnedAway()
     const watch = this.#watches.get(answer.watchId)
     if (watch === undefined) return
     if (answer.canceled) {
-      this.#watches.delete(answer.watchId)
-      // It asked for revisions that were compacted away: what happened since must be read.
+      this.#over(answer.watchId)
       if (answer.compactRevision > 0n) watch.changed([])
     } else if (answer.created) {
       watch.created?.(answer.revision)
     } else if (answer.changes.length > 0) {
-      if (watch.once) this.#cancelLater(answer.watchId)
       watch.changed(answer.changes)
     }
+  }
+
+  #over(id: number): void {
+    const watch = this.#watches.get(id)
+    this.#watches.delete(id)
+    watch?.over?.()
+  }
+
+  #overAll(): void {
+    for (const id of [...this.#watches.keys()]) this.#over(id)
   }
 
   /** The token that the stream was opened with has ended, or the user may not read there. */
@@ -138,7 +134,7 @@ export class Watches {
   #ended(stream: Promise<MessageStream>): void {
     if (this.#stream !== stream) return
     this.#stream = undefined
-    this.#watches.clear()
+    this.#overAll()
     this.#tellLost()
   }
 
@@ -149,7 +145,7 @@ export class Watches {
   async #drop(): Promise<void> {
     const stream = this.#stream
     this.#stream = undefined
-    this.#watches.clear()
+    this.#overAll()
     try {
       ;(await stream)?.end()
     } catch {

@@ -9,6 +9,10 @@
 let spare: Buffer | undefined
 const SPARE_BYTES = 64 * 1_024
 
+/** So much of an int64 is handled as a number, seven groups of seven bits: a bigint is made, or taken apart, once. */
+const LOW_BITS = 49
+const LOW_BITS_BIG = BigInt(LOW_BITS)
+
 /** Writes one message after the other into one buffer. */
 export class Writer {
   #buffer: Buffer
@@ -83,12 +87,15 @@ export class Writer {
   }
 
   #big(value: bigint): void {
-    let rest = BigInt.asUintN(64, value)
-    while (rest >= 0x80n) {
-      this.#buffer[this.#at++] = Number(rest & 0x7fn) | 0x80
-      rest >>= 7n
+    const low = Number(BigInt.asUintN(LOW_BITS, value))
+    const high = Number(BigInt.asUintN(64, value) >> LOW_BITS_BIG)
+    if (high === 0) return this.#varint(low)
+    let rest = low
+    for (let bits = 0; bits < LOW_BITS; bits += 7) {
+      this.#buffer[this.#at++] = (rest % 0x80) | 0x80
+      rest = Math.floor(rest / 0x80)
     }
-    this.#buffer[this.#at++] = Number(rest)
+    this.#varint(high)
   }
 }
 
@@ -128,13 +135,14 @@ export class Reader {
   /** An int64. */
   big(): bigint {
     let low = 0
-    let high = 0n
-    for (let shift = 0; ; shift += 7) {
+    let scale = 1
+    for (let bits = 0; bits < LOW_BITS; bits += 7) {
       const byte = this.#byte()
-      if (shift < 49) low += (byte & 0x7f) * 2 ** shift
-      else high |= BigInt(byte & 0x7f) << BigInt(shift)
-      if (byte < 0x80) return high === 0n ? BigInt(low) : BigInt.asIntN(64, BigInt(low) | high)
+      low += (byte & 0x7f) * scale
+      if (byte < 0x80) return BigInt(low)
+      scale *= 0x80
     }
+    return BigInt.asIntN(64, (BigInt(this.number()) << LOW_BITS_BIG) | BigInt(low))
   }
 
   binary(): string {
@@ -157,7 +165,7 @@ export class Reader {
 
   /** Passes over a field that nobody asked for: a newer server may send more than we know. */
   skip(): void {
-    if (this.#wire === 0) this.big()
+    if (this.#wire === 0) while (this.#byte() >= 0x80);
     else if (this.#wire === 1) this.#take(8)
     else if (this.#wire === 2) this.#take(this.number())
     else if (this.#wire === 5) this.#take(4)
