@@ -2,7 +2,8 @@ import { createConnection, type Connection } from 'mysql2/promise'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { affected } from '../../src/backends/mysql/rows.js'
 import { isAnswer } from '../../src/backends/mysql/store-error.js'
-import { send } from '../../src/backends/mysql/wire.js'
+import { canAsk } from '../../src/backends/mysql/question.js'
+import { coreOf, query, send } from '../../src/backends/mysql/wire.js'
 import { type Server, startMariadb } from '../servers/index.js'
 
 let server: Server
@@ -76,4 +77,26 @@ test('who waits for an answer learns that the connection is lost', async () => {
   await send(connection, `KILL ${other.threadId}`)
   expect(await waiting).toBeInstanceOf(Error)
   expect(await send(other, 'SELECT 1').catch((error: unknown) => error)).toBeInstanceOf(Error)
+})
+
+test('where the library has no room for such questions, its own query gives the same', async () => {
+  const core = coreOf(connection)
+  expect(canAsk(core)).toBe(true)
+  expect(canAsk({})).toBe(false)
+  const plain = (sql: string): Promise<unknown> =>
+    new Promise((resolve) => {
+      query(core, sql, (error, results) => resolve(error ?? results))
+    })
+  for (const sql of [
+    "SELECT 1, NULL, x'c3a9', 12345678901234567890",
+    'SELECT 1 FROM DUAL WHERE FALSE',
+    'DO 0',
+    'CREATE TEMPORARY TABLE some (n INT);INSERT INTO some VALUES (1),(2);SELECT n FROM some;DROP TABLE some',
+    'SELECT 1;SELECT nothing FROM nowhere',
+  ]) {
+    const own = await send(connection, sql).catch((error: unknown) => error)
+    const theirs = await plain(sql)
+    if (own instanceof Error) expect(theirs).toMatchObject({ errno: (own as Error & { errno: number }).errno })
+    else expect(theirs).toEqual(own)
+  }
 })

@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline'
 import { expect } from 'vitest'
 import { within } from '../../src/conformance/wait.js'
 import type { Holdfast } from '../../src/core/holdfast.js'
-import { ensure } from '../servers/index.js'
+import { faketime } from '../servers/index.js'
 
 const SCRIPT = `
   const [dist, url, ttl] = process.argv.slice(1)
@@ -23,12 +23,12 @@ const SCRIPT = `
  * nobody else gets in, what is seen of them has the right age, and they release what is theirs.
  */
 export async function holdWithClockOff(url: string, locks: Holdfast, ttlMs: number): Promise<void> {
-  const faketime = await ensure('faketime')
+  const program = await faketime()
   const dist = new URL('../../dist/index.js', import.meta.url).href
   for (const off of ['+3600s', '-3600s']) {
     const args = ['-f', off, process.execPath, '--input-type=module', '-e', SCRIPT, dist, url, String(ttlMs)]
     const env = { ...process.env, FAKETIME_DONT_FAKE_MONOTONIC: '1', DONT_FAKE_MONOTONIC: '1' }
-    const child = spawn(faketime, args, { stdio: ['pipe', 'pipe', 'inherit'], env, detached: true })
+    const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'], env, detached: true })
     try {
       const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
       const said = async (): Promise<unknown> =>

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { expect } from 'vitest'
-import { ensure } from '../servers/index.js'
+import { faketime } from '../servers/index.js'
 import { temporaryDirectory } from '../servers/watchdog.js'
 
 /** A wall clock that a test can step, for the processes that are started with its environment. */
@@ -26,7 +26,7 @@ export class SteppedClock {
 
   static async make(): Promise<SteppedClock> {
     // The program itself can only set the clock once; its library reads the file again and again.
-    const { stdout } = await promisify(execFile)(await ensure('faketime'), ['-f', '+0', 'printenv', 'LD_PRELOAD'])
+    const { stdout } = await promisify(execFile)(await faketime(), ['-f', '+0', 'printenv', 'LD_PRELOAD'])
     const clock = new SteppedClock(join(temporaryDirectory('clock'), 'offset'), stdout.trim())
     clock.step('+0')
     return clock

@@ -1,5 +1,6 @@
 /** The real servers, for tests and measurements: each on a free loopback port, with a directory that goes with it. */
 export { type Ensemble, type EtcdOptions, startEtcd, startEtcdCluster } from './etcd.js'
+export { faketime } from './faketime.js'
 export { ensure } from './install.js'
 export { type MariadbOptions, startMariadb } from './mariadb.js'
 export { type MemcachedOptions, startMemcached } from './memcached.js'

@@ -1,6 +1,6 @@
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { ensure } from './install.js'
+import { faketime } from './faketime.js'
 
 /** The wall clock of one server, which a test turns while the server runs (libfaketime). */
 export class TurnedClock {
@@ -19,7 +19,7 @@ export class TurnedClock {
 
   /** The environment that makes a server go by this clock; the file that is read for it goes into `directory`. */
   async env(directory: string): Promise<Record<string, string>> {
-    await ensure('faketime')
+    await faketime()
     this.#file = join(directory, 'clock')
     this.turn(this.#seconds)
     return {
