@@ -1,8 +1,9 @@
 import type { Kind } from '../../core/line.js'
 import type { Entry } from './entry.js'
 
-/** How often one client may hand a lock to itself before it lets others try. */
+/** How often, and for how long at least, one client may hand a lock to itself before it lets others try. */
 const OWN_TURNS = 5
+const OWN_TURNS_MS = 20
 /** Others were here so lately that they may still want it. */
 const LATELY_MS = 1_000
 const SHORTEST_LOOK_MS = 5
@@ -21,6 +22,8 @@ interface Room {
   readonly held: Set<Entry>
   /** Hand-overs in a row within this client. */
   turns: number
+  /** When the first of them ended. */
+  turnsAt: number
   othersAt: number
   pauseUntil: number
 }
@@ -67,8 +70,10 @@ export class WaitingRoom {
     if (room === undefined) return false
     room.waiting.delete(entry)
     if (room.held.delete(entry)) {
+      if (room.turns === 0) room.turnsAt = now
       room.turns += 1
-      if (room.turns >= OWN_TURNS && now - room.othersAt < LATELY_MS) {
+      const isLong = room.turns >= OWN_TURNS && now - room.turnsAt >= OWN_TURNS_MS
+      if (isLong && now - room.othersAt < LATELY_MS) {
         room.turns = 0
         room.pauseUntil = now + 2 * SHORTEST_LOOK_MS * (1 + Math.random())
       }
@@ -97,7 +102,15 @@ export class WaitingRoom {
     let room = this.#rooms.get(line)
     if (room === undefined) {
       const { kind } = request.line
-      room = { kind, waiting: new Set(), held: new Set(), turns: 0, othersAt: Number.NEGATIVE_INFINITY, pauseUntil: 0 }
+      room = {
+        kind,
+        waiting: new Set(),
+        held: new Set(),
+        turns: 0,
+        turnsAt: 0,
+        othersAt: Number.NEGATIVE_INFINITY,
+        pauseUntil: 0,
+      }
       this.#rooms.set(line, room)
     }
     return room
