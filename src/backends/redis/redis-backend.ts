@@ -17,8 +17,9 @@ import { guarantees } from './guarantees.js'
 import { hello } from './hello.js'
 import { farewell, joinArguments, leaveArguments, renewArguments, standing } from './items.js'
 import { Keys } from './keys.js'
+import { MAIN_KEY, OneMutex } from './one-mutex.js'
 import { raiseFloor, readOrigin } from './origin.js'
-import { ScriptCaller } from './script-caller.js'
+import { isNoScript, ScriptCaller } from './script-caller.js'
 import { type Scripts, scripts } from './scripts.js'
 import { earlierTickets, type Looking, names, view } from './view.js'
 import type { Wire } from './wire.js'
@@ -49,6 +50,7 @@ export class RedisBackend implements FloorBackend {
   #keys!: Keys
   #scripts!: Scripts
   #caller!: ScriptCaller
+  #oneMutex: OneMutex | undefined
   #events!: BackendEvents
   #closed = false
 
@@ -76,6 +78,7 @@ export class RedisBackend implements FloorBackend {
       // WAIT blocks its connection: a renewal must not stand behind a join that waits for replicas.
       if (this.#options.replicas > 0) this.#wires = { main, join: await main.another(), renew: await main.another() }
       this.#channel = this.#keys.channel(randomBytes(9).toString('base64url'))
+      this.#oneMutex = new OneMutex(this.#keys, this.#scripts, this.#channel, (lines) => this.#goOn(lines))
       await main.listen(
         this.#channel,
         (message) => this.#heard(message),
@@ -91,7 +94,21 @@ export class RedisBackend implements FloorBackend {
     }
   }
 
-  async join(requests: readonly JoinRequest[]): Promise<Standing[]> {
+  join(requests: readonly JoinRequest[]): Promise<Standing[]> {
+    const command = this.#options.replicas === 0 ? this.#oneMutex?.join(requests) : undefined
+    if (command === undefined) return this.#joinAll(requests)
+    const doing = 'join a line'
+    const request = requests[0]!
+    return this.#open.join.send(command, command[MAIN_KEY]).then(
+      (reply) => [this.#stood(this.#oneMutex!.answer(reply, request.line), request, doing)],
+      (error: unknown) => {
+        if (!isNoScript(error)) throw failure(error, doing)
+        return this.#joinAll(requests)
+      },
+    )
+  }
+
+  async #joinAll(requests: readonly JoinRequest[]): Promise<Standing[]> {
     const doing = 'join a line'
     const sorted = groupsTogether(requests)
     const { replicas, replicaTimeoutMs } = this.#options
@@ -126,8 +143,21 @@ export class RedisBackend implements FloorBackend {
     return tickets.map((ticket, i) => this.#stood(answers[i]!, ticket, doing))
   }
 
-  async leave(tickets: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
-    for (const { id } of tickets) this.#waiting.delete(id)
+  leave(tickets: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
+    if (this.#waiting.size > 0) for (const { id } of tickets) this.#waiting.delete(id)
+    const command = this.#oneMutex?.leave(tickets)
+    if (command === undefined) return this.#leaveAll(tickets)
+    const { line } = tickets[0]!
+    return this.#open.main.send(command, command[MAIN_KEY]).then(
+      (reply) => [farewell(this.#oneMutex!.answer(reply, line))],
+      (error: unknown) => {
+        if (!isNoScript(error)) throw failure(error, 'leave a line')
+        return this.#leaveAll(tickets)
+      },
+    )
+  }
+
+  async #leaveAll(tickets: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
     const answers = await this.#caller.run(tickets, {
       replicas: 0,
       replicaTimeoutMs: 0,
