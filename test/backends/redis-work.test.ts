@@ -47,7 +47,8 @@ async function workOf(fn: () => Promise<unknown>): Promise<number[]> {
   await raw.ping(marker)
   await ended
   monitor.disconnect()
-  return scripts
+  // It tells of more until it is gone.
+  return [...scripts]
 }
 
 /** Weight and capacity with which one excludes the next. */
@@ -165,4 +166,66 @@ test('one script, readers: 1,000 of them behind a writer are granted by several'
   })
   expect(Math.max(...work)).toBeLessThan(MOST_COMMANDS)
   await expect.poll(() => heard.grantedIds.length, { timeout: 30_000 }).toBe(1_000)
+})
+
+describe('the short way, for a mutex that nobody stands in line for', () => {
+  const line: LineKey = { kind: 'mutex', name: 'short' }
+  const state = (standings: readonly { state: string }[]): string[] => standings.map((standing) => standing.state)
+
+  test('one script takes it, one lets it go, and a try that finds it held is told by the first', async () => {
+    const { backend, join, leave } = port
+    const work = await workOf(async () => {
+      expect(state(await backend.join([join(line, 'a')]))).toEqual(['granted'])
+      expect(state(await backend.join([join(line, 'b', { wait: false })]))).toEqual(['refused'])
+      await backend.leave([leave(line, 'a')])
+    })
+    expect(work).toHaveLength(3)
+  })
+
+  test('who finds it held goes the long way, and knows the line for crowded until it was found free', async () => {
+    const { backend, join, leave } = port
+    await backend.join([join(line, 'a')])
+    const first = await workOf(() => backend.join([join(line, 'b')]))
+    const second = await workOf(() => backend.join([join(line, 'c')]))
+    await backend.leave([leave(line, 'a'), leave(line, 'b'), leave(line, 'c')])
+    const third = await workOf(() => backend.join([join(line, 'd')]))
+    await backend.leave([leave(line, 'd')])
+    const fourth = await workOf(() => backend.join([join(line, 'e')]))
+    expect([first, second, third, fourth].map(({ length }) => length)).toEqual([2, 1, 1, 1])
+    // EXISTS, TIME, the last order, the ticket.
+    expect(fourth).toEqual([4])
+  })
+
+  test('free, held, repeated and spoilt ones in one call are each answered for themselves', async () => {
+    const { backend, join } = port
+    const at = (name: string): LineKey => ({ kind: 'mutex', name })
+    await raw.rpush('holdfast:list', 'not a lock')
+    const [held] = await backend.join([join(at('held'), 'h')])
+    const standings = await backend.join([
+      join(at('free'), 'f'),
+      join(at('held'), 'w'),
+      join(at('held'), 'h'),
+      join(at('list'), 'l'),
+      join(at('twice'), 't1'),
+      join(at('twice'), 't2', { wait: false }),
+      join(at('twice'), 't3'),
+    ])
+    expect(state(standings)).toEqual(['granted', 'waiting', 'granted', 'failed', 'granted', 'refused', 'waiting'])
+    expect(standings[2]).toMatchObject({ order: (held as { order: bigint }).order })
+    const orders = [0, 4].map((i) => (standings[i] as { order: bigint }).order)
+    expect(orders[1]).toBeGreaterThan(orders[0]!)
+  })
+
+  test('no tombstone is overlooked, alone or beside others', async () => {
+    const { backend, join, leave } = port
+    const other: LineKey = { kind: 'mutex', name: 'other' }
+    await backend.leave([leave(line, 'late', { tombstoneMs: 60_000 })])
+    expect(state(await backend.join([join(line, 'late')]))).toEqual(['gone'])
+    await backend.close()
+    port = await openPort(await openBackend(server.url), port.tag('').slice(0, -1))
+    expect(state(await port.backend.join([port.join(other, 'o'), port.join(line, 'late')]))).toEqual([
+      'granted',
+      'gone',
+    ])
+  })
 })

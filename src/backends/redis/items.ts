@@ -17,12 +17,20 @@ interface Shared {
   readonly floor: bigint | undefined
 }
 
+/** Mutexes that ask for the same, of the same holder. `channel`: where this client listens. */
+export function addTakes(requests: readonly JoinRequest[], command: string[], channel: string): void {
+  const { ttlMs, holder, floor } = requests[0]!
+  command.push(whole(ttlMs), floor?.toString() ?? '', ` = 1 1 ${channel} `, ` ${holderText(holder)}`)
+  for (const { id } of requests) command.push(id)
+}
+
 /** `channel`: where this client listens; `drops`: ids of tickets that a takeover is to drop. */
-export function joinArguments(
+export function addJoins(
   requests: readonly JoinRequest[],
+  command: string[],
   channel: string,
   drops: ReadonlyMap<JoinRequest, readonly string[]> | undefined,
-): string[] {
+): void {
   const { ttlMs, waitTtlMs, holder, floor } = requests[0]!
   const shared: Shared = {
     ttlMs,
@@ -30,9 +38,8 @@ export function joinArguments(
     text: holderText(holder),
     floor: requests.length === 1 ? floor : undefined,
   }
-  const args = [channel, whole(ttlMs), whole(waitTtlMs), shared.floor?.toString() ?? '-', shared.text]
-  for (const request of requests) args.push(joinItem(request, shared, drops?.get(request)))
-  return args
+  command.push(channel, whole(ttlMs), whole(waitTtlMs), shared.floor?.toString() ?? '-', shared.text)
+  for (const request of requests) command.push(joinItem(request, shared, drops?.get(request)))
 }
 
 function joinItem(request: JoinRequest, shared: Shared, drop: readonly string[] | undefined): string {
@@ -59,9 +66,9 @@ function joinItem(request: JoinRequest, shared: Shared, drop: readonly string[] 
 }
 
 /** `inbox`: the channel of whoever takes the ticket over, should it change hands. */
-export function renewArguments(requests: readonly RenewRequest[], inbox: string): string[] {
+export function addRenewals(requests: readonly RenewRequest[], command: string[], inbox: string): void {
   const { ttlMs, waitTtlMs } = requests[0]!
-  const args = [whole(ttlMs), whole(waitTtlMs)]
+  command.push(whole(ttlMs), whole(waitTtlMs))
   for (const request of requests) {
     const plain =
       request.line.kind === 'mutex' &&
@@ -70,9 +77,8 @@ export function renewArguments(requests: readonly RenewRequest[], inbox: string)
       request.handle === request.id &&
       request.nextHandle === undefined &&
       request.floor === undefined
-    args.push(plain ? `R${request.id}` : renewItem(request, inbox))
+    command.push(plain ? `R${request.id}` : renewItem(request, inbox))
   }
-  return args
 }
 
 function renewItem(request: RenewRequest, inbox: string): string {
@@ -84,8 +90,8 @@ function renewItem(request: RenewRequest, inbox: string): string {
   return floor === undefined ? item : `${item} ${floor} - - -`
 }
 
-export function leaveArguments(requests: readonly LeaveRequest[]): string[] {
-  return requests.map(leaveItem)
+export function addLeaves(requests: readonly LeaveRequest[], command: string[]): void {
+  for (const request of requests) command.push(leaveItem(request))
 }
 
 function leaveItem({ line, id, handle, keepMs, tombstoneMs }: LeaveRequest): string {

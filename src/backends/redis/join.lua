@@ -1,23 +1,7 @@
--- Stand in line. KEYS and tickets: see line.lua.
+-- Stand in line. KEYS and tickets: see line.lua. Where nobody stands, take.lua is the shorter way.
 -- ARGV: the channel of whoever asks, TTL, WAIT_TTL, FLOOR, JSON, and then each item: 'W' (waits) or 'T' (tries) and
 -- its id where it is plain, else 'KIND WAITS TTL WAIT_TTL FLOOR GROUP ID WEIGHT CAPACITY DROP JSON': KIND is 'm' (mutex)
 -- or 'c' (counted), WAITS 'w' or '-'; FLOOR, GROUP and DROP (ids, with commas) may be '-'; JSON '' is the shared one.
-
--- One mutex with nobody there, the usual case: four commands, before anything else is set up.
-if #KEYS == 5 and string.byte(ARGV[6]) < 97 and redis.call('EXISTS', KEYS[2], KEYS[4]) == 0 then
-  local time = redis.call('TIME')
-  local order = time[1] * 1000000 + time[2]
-  if ARGV[4] ~= '-' and tonumber(ARGV[4]) > order then order = tonumber(ARGV[4]) end
-  local text = string.format('%.0f', order)
-  local last = redis.call('SET', KEYS[1], text, 'GET')
-  if last and tonumber(last) >= order then
-    text = string.format('%.0f', last + 1)
-    redis.call('SET', KEYS[1], text)
-  end
-  local id = string.sub(ARGV[6], 2)
-  redis.call('SET', KEYS[2], 'hf1 ' .. id .. ' = 1 1 ' .. ARGV[1] .. ' ' .. text .. ' ' .. ARGV[5], 'PX', ARGV[2])
-  return 'g' .. text
-end
 
 -- include line.lua
 
@@ -102,26 +86,13 @@ local function join(ask, dry)
   return answer
 end
 
--- A mutex with nobody there, within a batch.
+-- A mutex with nobody there: no need to look at its line.
 local function quick(ask)
   local key = 2 + (ask.item - 1) * 4
   if ask.kind == 'c' or call('EXISTS', KEYS[key], KEYS[key + 2]) ~= 0 then return join(ask) end
   local order, ticket = write(ask)
   call('SET', KEYS[key], ticket, 'PX', ask.ttl)
   return 'g' .. order
-end
-
--- Plain items of lines in which nobody waits: whoever finds the mutex free has it. NX: two items may name one line.
-local function takeFree(list, items)
-  local middle, rest = ' = 1 1 ' .. ARGV[1] .. ' ', ' ' .. ARGV[5]
-  for i = 1, #items do
-    local item, order = items[i], draw(ARGV[4])
-    local ticket = 'hf1 ' .. sub(ARGV[SHARED + item], 2) .. middle .. order .. rest
-    local done = redis.pcall('SET', KEYS[4 * item - 2], ticket, 'PX', ARGV[2], 'NX')
-    if not done then list[item] = attempt(join, read(item))
-    elseif done.err then list[item] = mishap(done.err)
-    else list[item] = 'g' .. order end
-  end
 end
 
 -- Takes back what a repeated call finds of a group that can no longer be had whole.
@@ -156,17 +127,13 @@ local function joinGroup(list, asks)
 end
 
 local list, group = {}, {}
-local plain = plainItems(count, SHARED)
-if undisturbed(plain) then takeFree(list, plain) end
 for item = 1, count do
-  if not list[item] then
-    local ask = read(item)
-    if #group > 0 and group[1].group ~= ask.group then
-      joinGroup(list, group)
-      group = {}
-    end
-    if ask.group == '-' then list[item] = attempt(quick, ask) else group[#group + 1] = ask end
+  local ask = read(item)
+  if #group > 0 and group[1].group ~= ask.group then
+    joinGroup(list, group)
+    group = {}
   end
+  if ask.group == '-' then list[item] = attempt(quick, ask) else group[#group + 1] = ask end
 end
 if #group > 0 then joinGroup(list, group) end
 return answers(list)

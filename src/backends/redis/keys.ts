@@ -7,6 +7,8 @@ export interface LineKeys {
   readonly order: string
   readonly lease: string
   readonly tickets: string
+  /** Somebody was found there not long ago. */
+  crowded: boolean
   /** Where they are on a Cluster; 0 elsewhere. */
   readonly slot: number
 }
@@ -63,11 +65,15 @@ export class Keys {
     const start = `${this.#prefix}\0${this.#tag(slot)}`
     const order = `${start}o${rest}`
     // Only a mutex has a key that others can see; the place is kept, so that all lines have four.
+    const first = line.kind === 'mutex' ? main : order
+    const lease = `${start}l${rest}`
+    const tickets = `${start}t${rest}`
     return {
-      main: line.kind === 'mutex' ? main : order,
+      main: first,
       order,
-      lease: `${start}l${rest}`,
-      tickets: `${start}t${rest}`,
+      lease,
+      tickets,
+      crowded: false,
       slot,
     }
   }

@@ -6,15 +6,16 @@
 -- waits has it now, told by its inbox (as in line.lua, without looking at the rest of the line).
 if #KEYS == 5 and string.byte(ARGV[1]) < 97 then
   local call = redis.call
-  local main, order, lease, tickets = KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+  local main, lease = KEYS[2], KEYS[4]
   local value, ours = call('GET', main), 'hf1 ' .. string.sub(ARGV[1], 2) .. ' = '
   if value and string.sub(value, 1, #ours) == ours then
-    local next = call('ZRANGE', order, 0, 0)[1]
-    if not next then
+    if call('EXISTS', lease) == 0 then
       call('DEL', main)
       return '1'
     end
-    local ends, ticket, time = call('ZSCORE', lease, next), call('HGET', tickets, next), call('TIME')
+    local order, tickets = KEYS[3], KEYS[5]
+    local next, time = call('ZRANGE', order, 0, 0)[1], call('TIME')
+    local ends, ticket = next and call('ZSCORE', lease, next), next and call('HGET', tickets, next)
     local left = ends and ends - (time[1] * 1000000 + time[2])
     if ticket and left and left > 0 then
       call('ZREM', order, next)

@@ -14,26 +14,37 @@ export const MAIN_KEY = 4
 export class OneMutex {
   readonly #keys: Keys
   readonly #scripts: Scripts
-  readonly #channel: string
+  /** What stands in every ticket between its id and its order. */
+  readonly #middle: string
   readonly #unfinished: (lines: LineKey[]) => void
 
   constructor(keys: Keys, scripts: Scripts, channel: string, unfinished: (lines: LineKey[]) => void) {
     this.#keys = keys
     this.#scripts = scripts
-    this.#channel = channel
+    this.#middle = ` = 1 1 ${channel} `
     this.#unfinished = unfinished
   }
 
-  /** The command that joins; undefined when these requests ask for more than one plain mutex. */
-  join(requests: readonly JoinRequest[]): string[] | undefined {
+  /** The command that takes; undefined when these requests ask for more than one plain mutex, or others stand there. */
+  take(requests: readonly JoinRequest[]): string[] | undefined {
     if (requests.length !== 1) return undefined
-    const { line, id, wait, weight, capacity, takeover, group, ttlMs, waitTtlMs, floor, holder } = requests[0]!
+    const { line, id, weight, capacity, takeover, group, ttlMs, floor, holder } = requests[0]!
     const isPlain = line.kind === 'mutex' && weight === 1 && capacity === 1 && !takeover && group === undefined
     if (!isPlain) return undefined
-    const { main, order, lease, tickets, slot } = this.#keys.of(line)
-    const [ttl, waitTtl, least] = [whole(ttlMs), whole(waitTtlMs), floor === undefined ? '-' : String(floor)]
-    const args = [this.#channel, ttl, waitTtl, least, holderText(holder), wait ? `W${id}` : `T${id}`]
-    return ['EVALSHA', this.#scripts.join.sha, '5', this.#keys.last(slot), main, order, lease, tickets, ...args]
+    const { main, lease, slot, crowded } = this.#keys.of(line)
+    if (crowded) return undefined
+    const [ttl, least] = [String(Math.ceil(ttlMs)), floor === undefined ? '' : String(floor)]
+    const [middle, rest] = [this.#middle, ` ${holderText(holder)}`]
+    return ['EVALSHA', this.#scripts.take.sha, '3', this.#keys.last(slot), main, lease, ttl, least, middle, rest, id]
+  }
+
+  /** What became of it; undefined: somebody is there, so it must stand in line. */
+  taken(reply: unknown, { line, wait }: JoinRequest): string | undefined {
+    const answer = String(reply)
+    if (answer.startsWith('g')) return answer
+    if (answer === 'h' && !wait) return 'r'
+    this.#keys.of(line).crowded = true
+    return undefined
   }
 
   /** The command that leaves; undefined likewise. */
@@ -46,17 +57,12 @@ export class OneMutex {
     return ['EVALSHA', this.#scripts.leave.sha, '5', this.#keys.last(slot), main, order, lease, tickets, `L${id}`]
   }
 
-  /** The one answer in a reply, which may also say that the line has more to do than one script may. */
-  answer(reply: unknown, line: LineKey): string {
+  /** The one answer to a leave; the reply may also say that the line has more to do than one script may. */
+  left(reply: unknown, line: LineKey): string {
     const text = String(reply)
     const end = text.indexOf('\n')
     if (end === -1) return text
     this.#unfinished([line])
     return text.slice(0, end)
   }
-}
-
-/** Redis counts whole milliseconds, at least one. */
-function whole(ms: number): string {
-  return String(Math.ceil(ms))
 }

@@ -15,7 +15,8 @@ import { type LineKey, lineText } from '../../core/line.js'
 import { failure } from './failure.js'
 import { guarantees } from './guarantees.js'
 import { hello } from './hello.js'
-import { farewell, joinArguments, leaveArguments, renewArguments, standing } from './items.js'
+import { addLeaves, addRenewals, farewell, standing } from './items.js'
+import { costOf, Joining } from './joining.js'
 import { Keys } from './keys.js'
 import { MAIN_KEY, OneMutex } from './one-mutex.js'
 import { raiseFloor, readOrigin } from './origin.js'
@@ -38,7 +39,7 @@ export class RedisBackend implements FloorBackend {
   readonly name: string = 'redis'
   /** As many as one script may renew; what costs more is split over several that are sent together. */
   readonly maxBatch: number = 250
-  readonly worthPipelining: number = 16
+  readonly worthPipelining: number = 24
   readonly guarantees: Guarantees
   readonly #connect: () => Promise<Wire> | Wire
   readonly #options: Required<RedisOptions>
@@ -51,6 +52,7 @@ export class RedisBackend implements FloorBackend {
   #scripts!: Scripts
   #caller!: ScriptCaller
   #oneMutex: OneMutex | undefined
+  #joining!: Joining
   #events!: BackendEvents
   #closed = false
 
@@ -79,6 +81,7 @@ export class RedisBackend implements FloorBackend {
       if (this.#options.replicas > 0) this.#wires = { main, join: await main.another(), renew: await main.another() }
       this.#channel = this.#keys.channel(randomBytes(9).toString('base64url'))
       this.#oneMutex = new OneMutex(this.#keys, this.#scripts, this.#channel, (lines) => this.#goOn(lines))
+      this.#joining = new Joining(this.#caller, this.#keys, this.#scripts, this.#channel)
       await main.listen(
         this.#channel,
         (message) => this.#heard(message),
@@ -95,12 +98,15 @@ export class RedisBackend implements FloorBackend {
   }
 
   join(requests: readonly JoinRequest[]): Promise<Standing[]> {
-    const command = this.#options.replicas === 0 ? this.#oneMutex?.join(requests) : undefined
+    const command = this.#options.replicas === 0 ? this.#oneMutex?.take(requests) : undefined
     if (command === undefined) return this.#joinAll(requests)
     const doing = 'join a line'
     const request = requests[0]!
     return this.#open.join.send(command, command[MAIN_KEY]).then(
-      (reply) => [this.#stood(this.#oneMutex!.answer(reply, request.line), request, doing)],
+      (reply) => {
+        const answer = this.#oneMutex!.taken(reply, request)
+        return answer === undefined ? this.#joinAll(requests) : [this.#stood(answer, request, doing)]
+      },
       (error: unknown) => {
         if (!isNoScript(error)) throw failure(error, doing)
         return this.#joinAll(requests)
@@ -110,22 +116,13 @@ export class RedisBackend implements FloorBackend {
 
   async #joinAll(requests: readonly JoinRequest[]): Promise<Standing[]> {
     const doing = 'join a line'
-    const sorted = groupsTogether(requests)
     const { replicas, replicaTimeoutMs } = this.#options
-    const drops = requests.some(({ takeover }) => takeover) ? await this.#takeovers(sorted) : undefined
-    const answers = await this.#caller.run(sorted, {
-      replicas,
-      replicaTimeoutMs,
-      script: this.#scripts.join,
-      doing,
-      wire: this.#open.join,
-      cost: (request) =>
-        request.group === undefined || request === firstOfGroup(sorted, request) ? costOf(request) : 0,
-      arguments: (some) => joinArguments(some, this.#channel, drops),
-    })
-    if (replicas > 0) await this.#undoUncopied(sorted, answers)
-    const standings = sorted.map((request, i) => this.#stood(answers[i]!, request, doing))
-    return sorted === requests ? standings : requests.map((request) => standings[sorted.indexOf(request)]!)
+    const call = { doing, wire: this.#open.join, replicas, replicaTimeoutMs }
+    const drops = requests.some(({ takeover }) => takeover) ? await this.#takeovers(requests) : undefined
+    const plain = drops === undefined && replicas === 0
+    const answers = await (plain ? this.#joining.soon(requests, call) : this.#joining.inLine(requests, call, drops))
+    if (replicas > 0) await this.#undoUncopied(requests, answers)
+    return requests.map((request, i) => this.#stood(answers[i]!, request, doing))
   }
 
   async renew(tickets: readonly RenewRequest[]): Promise<Standing[]> {
@@ -138,7 +135,7 @@ export class RedisBackend implements FloorBackend {
       wire: this.#open.renew,
       // One that waits has no order yet.
       cost: (ticket) => (ticket.line.kind === 'mutex' && ticket.order !== undefined ? 1 : costOf(ticket)),
-      arguments: (some) => renewArguments(some, this.#channel),
+      addArguments: (some, command) => addRenewals(some, command, this.#channel),
     })
     return tickets.map((ticket, i) => this.#stood(answers[i]!, ticket, doing))
   }
@@ -149,7 +146,7 @@ export class RedisBackend implements FloorBackend {
     if (command === undefined) return this.#leaveAll(tickets)
     const { line } = tickets[0]!
     return this.#open.main.send(command, command[MAIN_KEY]).then(
-      (reply) => [farewell(this.#oneMutex!.answer(reply, line))],
+      (reply) => [farewell(this.#oneMutex!.left(reply, line))],
       (error: unknown) => {
         if (!isNoScript(error)) throw failure(error, 'leave a line')
         return this.#leaveAll(tickets)
@@ -165,7 +162,7 @@ export class RedisBackend implements FloorBackend {
       doing: 'leave a line',
       wire: this.#open.main,
       cost: costOf,
-      arguments: leaveArguments,
+      addArguments: addLeaves,
     })
     return answers.map((answer) => (typeof answer === 'string' ? farewell(answer) : answer))
   }
@@ -282,32 +279,11 @@ export class RedisBackend implements FloorBackend {
     const steps = [...once.values()].map((line) => ({ ...nobody, line }))
     const call = { ...this.#options, replicas: 0, script: this.#scripts.renew, doing: 'go on', wire: this.#open.main }
     this.#caller
-      .run(steps, { ...call, cost: (step) => costOf(step), arguments: (some) => renewArguments(some, this.#channel) })
+      .run(steps, {
+        ...call,
+        cost: (step) => costOf(step),
+        addArguments: (some, command) => addRenewals(some, command, this.#channel),
+      })
       .catch(() => undefined)
   }
-}
-
-/** Standing in line or leaving it, as a multiple of renewing a mutex that is held: some 14 commands, and some 18. */
-function costOf({ line }: { readonly line: LineKey }): number {
-  return line.kind === 'mutex' ? 4 : 5
-}
-
-function firstOfGroup(requests: readonly JoinRequest[], request: JoinRequest): JoinRequest {
-  return requests.find(({ group }) => group === request.group)!
-}
-
-/** The same requests, those of one group side by side: the script takes a group as a run of items. */
-function groupsTogether(requests: readonly JoinRequest[]): readonly JoinRequest[] {
-  if (requests.every(({ group }) => group === undefined)) return requests
-  const places = new Map<string, number>()
-  const rank = (request: JoinRequest, i: number): number => {
-    if (request.group === undefined) return i
-    const place = places.get(request.group) ?? i
-    places.set(request.group, place)
-    return place
-  }
-  return requests
-    .map((request, i) => ({ request, rank: rank(request, i) }))
-    .sort((a, b) => a.rank - b.rank)
-    .map(({ request }) => request)
 }

@@ -15,8 +15,10 @@ export interface ScriptCall<Request> {
   readonly replicaTimeoutMs: number
   /** What a request may cost, as a multiple of renewing a mutex that is held; 0: must stay with the one before. */
   cost(request: Request): number
-  /** The script's arguments: what the requests share, then one for each. */
-  arguments(requests: readonly Request[]): string[]
+  /** Which keys of a line the script wants: all of them unless said otherwise. */
+  readonly keys?: 'line' | 'ends'
+  /** Adds the script's arguments: what the requests share, then one for each. */
+  addArguments(requests: readonly Request[], command: string[]): void
 }
 
 /** So much may be done in one script: some 4 µs each. */
@@ -100,9 +102,14 @@ export class ScriptCaller {
     call: ScriptCall<Request>,
   ): Promise<string[]> {
     const first = keys[0]!
-    const command = ['EVALSHA', call.script.sha, String(1 + 4 * keys.length), this.#keys.last(first.slot)]
-    for (const { main, order, lease, tickets } of keys) command.push(main, order, lease, tickets)
-    command.push(...call.arguments(requests))
+    const short = call.keys === 'ends'
+    const count = 1 + (short ? 2 : 4) * keys.length
+    const command = ['EVALSHA', call.script.sha, String(count), this.#keys.last(first.slot)]
+    for (const { main, order, lease, tickets } of keys) {
+      if (short) command.push(main, lease)
+      else command.push(main, order, lease, tickets)
+    }
+    call.addArguments(requests, command)
     let reply: unknown
     let copied = true
     try {
@@ -111,7 +118,8 @@ export class ScriptCaller {
     } catch (error) {
       ;[reply, copied] = await load(call, command, first.main, error)
     }
-    const answers = String(reply).split('\n')
+    const text = String(reply)
+    const answers = text.includes('\n') ? text.split('\n') : [text]
     if (answers.length > requests.length) {
       const items = answers.pop()!.slice(1).split(' ').map(Number)
       this.#unfinished(items.map((item) => requests[item - 1]!.line))

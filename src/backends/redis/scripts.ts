@@ -8,6 +8,7 @@ export interface Script {
 }
 
 export interface Scripts {
+  readonly take: Script
   readonly join: Script
   readonly renew: Script
   readonly leave: Script
@@ -24,6 +25,7 @@ export function scripts(majorVersion: number): Scripts {
   const line = read('line')
   const withLine = (name: string): string => read(name).replace('-- include line.lua\n', () => line)
   return {
+    take: script(read('take')),
     join: script(withLine('join')),
     renew: script(always + withLine('renew')),
     leave: script(always + withLine('leave')),

@@ -1,0 +1,149 @@
+import type { JoinRequest } from '../../core/backend.js'
+import type { BackendError } from '../../core/errors.js'
+import type { LineKey } from '../../core/line.js'
+import { addJoins, addTakes } from './items.js'
+import type { Keys } from './keys.js'
+import type { ScriptCall, ScriptCaller } from './script-caller.js'
+import type { Scripts } from './scripts.js'
+import { holderText } from './ticket.js'
+
+type Answers = (string | BackendError)[]
+
+/** What all calls that join have in common. (Copied by name: spreading it took longer than the rest of a call.) */
+type Shared = Pick<ScriptCall<JoinRequest>, 'doing' | 'wire' | 'replicas' | 'replicaTimeoutMs'>
+
+/** The ids of earlier tickets that a takeover drops. */
+export type Drops = ReadonlyMap<JoinRequest, readonly string[]>
+
+/** Stands tickets in line: the short way where nobody is there, through the line itself elsewhere. */
+export class Joining {
+  readonly #caller: ScriptCaller
+  readonly #keys: Keys
+  readonly #scripts: Scripts
+  readonly #channel: string
+
+  constructor(caller: ScriptCaller, keys: Keys, scripts: Scripts, channel: string) {
+    this.#caller = caller
+    this.#keys = keys
+    this.#scripts = scripts
+    this.#channel = channel
+  }
+
+  /**
+   * Most mutexes that are asked for are free. Those take half of the keys and a script that knows nothing of lines; one
+   * that turns out to be held is asked for once more, and its line is remembered to be crowded until it was found free.
+   */
+  soon(requests: readonly JoinRequest[], shared: Shared): Promise<Answers> {
+    const first = requests[0]!
+    const text = holderText(first.holder)
+    const isShort = (request: JoinRequest): boolean => this.#isShort(request, first, text)
+    if (requests.every(isShort)) return this.#take(requests, shared)
+    return this.#both(requests, shared, isShort)
+  }
+
+  /** Groups, takeovers and whatever waits: each line is looked at as a whole. */
+  async inLine(requests: readonly JoinRequest[], shared: Shared, drops?: Drops): Promise<Answers> {
+    const sorted = groupsTogether(requests)
+    const answers = await this.#caller.run(sorted, {
+      doing: shared.doing,
+      wire: shared.wire,
+      replicas: shared.replicas,
+      replicaTimeoutMs: shared.replicaTimeoutMs,
+      script: this.#scripts.join,
+      cost: (request) =>
+        request.group === undefined || request === firstOfGroup(sorted, request) ? costOf(request) : 0,
+      addArguments: (some, command) => addJoins(some, command, this.#channel, drops),
+    })
+    for (const [i, { line }] of sorted.entries()) {
+      if (String(answers[i]).startsWith('g')) this.#keys.of(line).crowded = false
+    }
+    return sorted === requests ? answers : requests.map((request) => answers[sorted.indexOf(request)]!)
+  }
+
+  async #both(
+    requests: readonly JoinRequest[],
+    shared: Shared,
+    isShort: (request: JoinRequest) => boolean,
+  ): Promise<Answers> {
+    const short = requests.filter(isShort)
+    const long = requests.filter((request) => !short.includes(request))
+    if (short.length === 0) return await this.inLine(long, shared)
+    const [taken, stood] = await Promise.all([this.#take(short, shared), this.inLine(long, shared)])
+    let [nextShort, nextLong] = [0, 0]
+    return requests.map((request) => (request === short[nextShort] ? taken[nextShort++]! : stood[nextLong++]!))
+  }
+
+  async #take(requests: readonly JoinRequest[], shared: Shared): Promise<Answers> {
+    const answers = await this.#caller.run(requests, {
+      doing: shared.doing,
+      wire: shared.wire,
+      replicas: shared.replicas,
+      replicaTimeoutMs: shared.replicaTimeoutMs,
+      script: this.#scripts.take,
+      keys: 'ends',
+      cost: () => SHORT_COST,
+      addArguments: (some, command) => addTakes(some, command, this.#channel),
+    })
+    return answers.every(isGranted) ? answers : await this.#stayed(requests, answers, shared)
+  }
+
+  // Those that somebody else has: a try is refused, the others stand in line.
+  async #stayed(requests: readonly JoinRequest[], answers: Answers, shared: Shared): Promise<Answers> {
+    const busy: number[] = []
+    for (const [i, answer] of answers.entries()) {
+      if (answer === 'h' && !requests[i]!.wait) answers[i] = 'r'
+      else if (answer === 'h' || answer === '-') busy.push(i)
+    }
+    if (busy.length === 0) return answers
+    const left = busy.map((i) => requests[i]!)
+    for (const { line } of left) this.#keys.of(line).crowded = true
+    const stood = await this.inLine(left, shared)
+    for (const [j, i] of busy.entries()) answers[i] = stood[j]!
+    return answers
+  }
+
+  #isShort(request: JoinRequest, first: JoinRequest, text: string): boolean {
+    return (
+      request.line.kind === 'mutex' &&
+      request.group === undefined &&
+      request.ttlMs === first.ttlMs &&
+      request.floor === first.floor &&
+      holderText(request.holder) === text &&
+      !this.#keys.of(request.line).crowded
+    )
+  }
+}
+
+function isGranted(answer: string | BackendError): boolean {
+  return typeof answer === 'string' && answer.charCodeAt(0) === GRANTED
+}
+
+const GRANTED = 'g'.charCodeAt(0)
+
+/** What the short way does for a mutex, as a multiple of renewing one that is held. */
+const SHORT_COST = 2
+
+/** Standing in line or leaving it, as a multiple of renewing a mutex that is held: some 14 commands, and some 18. */
+export function costOf({ line }: { readonly line: LineKey }): number {
+  return line.kind === 'mutex' ? 4 : 5
+}
+
+function firstOfGroup(requests: readonly JoinRequest[], request: JoinRequest): JoinRequest {
+  return requests.find(({ group }) => group === request.group)!
+}
+
+/** The same requests, those of one group side by side: the script takes a group as a run of items. */
+function groupsTogether(requests: readonly JoinRequest[]): readonly JoinRequest[] {
+  if (requests.every(({ group }) => group === undefined)) return requests
+  const places = new Map<string, number>()
+  const rank = (request: JoinRequest, i: number): number => {
+    if (request.group === undefined) return i
+    const place = places.get(request.group) ?? i
+    places.set(request.group, place)
+    return place
+  }
+  return requests
+    .map((request, i) => ({ request, rank: rank(request, i) }))
+    .sort((a, b) => a.rank - b.rank)
+    .map(({ request }) => request)
+}
