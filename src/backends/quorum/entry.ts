@@ -1,9 +1,12 @@
 import type { JoinRequest } from '../../core/backend.js'
+import { lineText } from '../../core/line.js'
 import type { Node } from './node.js'
 
 /** The client's side of one ticket over a quorum. */
 export class Entry {
   readonly request: JoinRequest
+  /** Its line as a text. */
+  readonly line: string
   /** Every try has a ticket of its own on the servers, so that the tombstone of one never hits the next. */
   ticket: string
   /** The fence, once held. */
@@ -21,6 +24,7 @@ export class Entry {
 
   constructor(request: JoinRequest) {
     this.request = request
+    this.line = lineText(request.line)
     this.ticket = request.id
   }
 
@@ -31,7 +35,8 @@ export class Entry {
   /** A new ticket for a new try. */
   again(): void {
     this.#tries += 1
-    if (this.#tries > 1) this.ticket = `${this.request.id}-${this.#tries.toString(36)}`
+    if (this.#tries === 1) return
+    this.ticket = `${this.request.id}-${this.#tries.toString(36)}`
     this.silent.clear()
     this.released.clear()
   }

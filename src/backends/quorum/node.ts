@@ -1,13 +1,6 @@
 import type { FloorBackend, JoinRequest, LeaveRequest, Origin, RenewRequest, Standing } from '../../core/backend.js'
 import { BackendError } from '../../core/errors.js'
 
-/** What one server answered, and whether its word counts. */
-export interface Vote<Answer> {
-  readonly answer: Answer
-  /** The server was fit when it was asked and when it answered, and was not restarted in between. */
-  readonly counts: boolean
-}
-
 /** `uptime` is told in whole seconds. */
 const UPTIME_GRAIN_MS = 1_000
 const FIRST_RETRY_MS = 100
@@ -49,16 +42,16 @@ export class Node {
     if (this.#opened) await this.check()
   }
 
-  join(requests: readonly JoinRequest[]): Promise<Vote<Standing[]>> {
-    return this.#ask(() => this.backend.join(requests))
+  join(requests: readonly JoinRequest[]): Promise<Standing[]> {
+    return this.#opened ? this.backend.join(requests) : this.#unreached()
   }
 
-  renew(requests: readonly RenewRequest[]): Promise<Vote<Standing[]>> {
-    return this.#ask(() => this.backend.renew(requests))
+  renew(requests: readonly RenewRequest[]): Promise<Standing[]> {
+    return this.#opened ? this.backend.renew(requests) : this.#unreached()
   }
 
-  leave(requests: readonly LeaveRequest[]): Promise<Vote<(boolean | BackendError)[]>> {
-    return this.#ask(() => this.backend.leave(requests))
+  leave(requests: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
+    return this.#opened ? this.backend.leave(requests) : this.#unreached()
   }
 
   get opened(): boolean {
@@ -143,11 +136,8 @@ export class Node {
     else void this.check()
   }
 
-  async #ask<Answer>(call: () => Promise<Answer>): Promise<Vote<Answer>> {
-    if (!this.#opened) throw new BackendError(`${this.unfit}`, { retryable: true })
-    const before = this.unfit
-    const answer = await call()
-    return { answer, counts: before === undefined && this.unfit === undefined }
+  #unreached(): Promise<never> {
+    return Promise.reject(new BackendError(`${this.unfit}`, { retryable: true }))
   }
 
   #later(fn: () => void, ms?: number): void {

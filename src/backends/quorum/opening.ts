@@ -14,18 +14,13 @@ export async function openAll(nodes: readonly Node[], majority: number): Promise
   const isMajority = (some: Iterable<Node>): boolean => [...some].filter((node) => node.opened).length >= majority
   const starts = new Map(nodes.map((node) => [node, node.start()]))
   const started = async (node: Node): Promise<void> => await starts.get(node)
-  await poll(nodes, OPEN_MS, started, () => false)
+  await poll(nodes, OPEN_MS, { ask: started })
   // Those that refuse have said so by now; those that are only slow may still come.
   if (!isMajority(nodes)) {
-    await poll(nodes, MAJORITY_MS - OPEN_MS, started, (answers) => isMajority(answers.keys()))
+    await poll(nodes, MAJORITY_MS - OPEN_MS, { ask: started, decided: (answers) => isMajority(answers.keys()) })
   }
   // The first to be there could not learn from the others, who were still on their way.
   const unfit = nodes.filter((node) => node.opened && node.unfit !== undefined)
-  await poll(
-    unfit,
-    OPEN_MS,
-    (node) => node.check(),
-    () => false,
-  )
+  await poll(unfit, OPEN_MS, { ask: (node) => node.check() })
   return isMajority(nodes)
 }

@@ -1,43 +1,87 @@
 import type { Node } from './node.js'
 
+/** What one server answered, and whether its word counts. */
+export interface Vote<Answer> {
+  readonly answer: Answer
+  /** The server was fit when it was asked and when it answered, and was not restarted in between. */
+  readonly counts: boolean
+}
+
 /** What a server answered, or why it did not. */
-export type Answers<Answer> = Map<Node, Answer | Error>
+export type Answers<Answer> = Map<Node, Vote<Answer> | Error>
+
+/** A question to every server. */
+export interface Question<Answer> {
+  ask(node: Node): Promise<Answer>
+  /** Whether the outcome cannot change any more; left out: all are waited for. */
+  decided?(answers: Answers<Answer>): boolean
+  /** Told of each answer, also of one that comes when the outcome stands or the time is up. */
+  answered?(node: Node, vote: Vote<Answer>): void
+  /** Told of each that was broken off, in time or not. */
+  failed?(node: Node): void
+}
 
 /**
- * Asks every server at once, and resolves as soon as the outcome cannot change any more (`decided`), all have
- * answered, or the time is up. So a slow or silent minority delays nobody. Those that did not answer are not in the map.
+ * Asks every server at once, and resolves as soon as the outcome cannot change any more, all have answered, or the time
+ * is up. So a slow or silent minority delays nobody. Those that did not answer are not in the map.
  */
 export function poll<Answer>(
   nodes: readonly Node[],
   timeoutMs: number,
-  ask: (node: Node) => Promise<Answer>,
-  decided: (answers: Answers<Answer>) => boolean,
-  late?: (node: Node, answer: Answer) => void,
+  question: Question<Answer>,
 ): Promise<Answers<Answer>> {
-  return new Promise((resolve) => {
-    const answers: Answers<Answer> = new Map()
-    let open = true
-    const end = (): void => {
-      if (!open) return
-      open = false
-      clearTimeout(timer)
-      resolve(answers)
-    }
-    const timer = setTimeout(end, timeoutMs).unref()
-    const take = (node: Node, answer: Answer | Error): void => {
-      if (!open) {
-        if (!(answer instanceof Error)) late?.(node, answer)
-        return
-      }
-      answers.set(node, answer)
-      if (answers.size === nodes.length || decided(answers)) end()
-    }
+  return new Promise((resolve) => new Poll(nodes.length, timeoutMs, question, resolve).ask(nodes))
+}
+
+class Poll<Answer> {
+  readonly #count: number
+  readonly #question: Question<Answer>
+  readonly #resolve: (answers: Answers<Answer>) => void
+  readonly #answers: Answers<Answer> = new Map()
+  readonly #timer: NodeJS.Timeout
+  #open = true
+
+  constructor(
+    count: number,
+    timeoutMs: number,
+    question: Question<Answer>,
+    resolve: (answers: Answers<Answer>) => void,
+  ) {
+    this.#count = count
+    this.#question = question
+    this.#resolve = resolve
+    this.#timer = setTimeout(() => this.#end(), timeoutMs).unref()
+  }
+
+  ask(nodes: readonly Node[]): void {
     for (const node of nodes) {
-      ask(node).then(
-        (answer) => take(node, answer),
-        (error: unknown) => take(node, error instanceof Error ? error : new Error(String(error))),
+      const wasFit = node.unfit === undefined
+      this.#question.ask(node).then(
+        (answer) => this.#answered(node, { answer, counts: wasFit && node.unfit === undefined }),
+        (error: unknown) => this.#failed(node, error),
       )
     }
-    if (nodes.length === 0) end()
-  })
+    if (nodes.length === 0) this.#end()
+  }
+
+  #answered(node: Node, vote: Vote<Answer>): void {
+    this.#question.answered?.(node, vote)
+    if (this.#open) this.#take(node, vote)
+  }
+
+  #failed(node: Node, error: unknown): void {
+    this.#question.failed?.(node)
+    if (this.#open) this.#take(node, error instanceof Error ? error : new Error(String(error)))
+  }
+
+  #take(node: Node, answer: Vote<Answer> | Error): void {
+    this.#answers.set(node, answer)
+    if (this.#answers.size === this.#count || this.#question.decided?.(this.#answers)) this.#end()
+  }
+
+  #end(): void {
+    this.#open = false
+    clearTimeout(this.#timer)
+    this.#resolve(this.#answers)
+  }
 }

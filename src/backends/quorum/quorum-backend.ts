@@ -14,6 +14,7 @@ import { Ballot } from './ballot.js'
 import { Entry } from './entry.js'
 import { Floors } from './floors.js'
 import { guarantees } from './guarantees.js'
+import { noMajority } from './no-majority.js'
 import { Node } from './node.js'
 import { openAll } from './opening.js'
 import { poll } from './poll.js'
@@ -64,7 +65,7 @@ export class QuorumBackend implements Backend {
   async open(events: BackendEvents): Promise<void> {
     this.#events = events
     if (await openAll(this.#nodes, this.#majority)) return
-    const error = this.#ballot.noMajority('open')
+    const error = noMajority(this.#nodes, this.#majority, 'open')
     await this.close()
     throw error
   }
@@ -76,8 +77,8 @@ export class QuorumBackend implements Backend {
           'A semaphore cannot be kept by a quorum: use one Redis, PostgreSQL or ZooKeeper for it.',
         )
       }
-      const entry = this.#entries.get(request.id) ?? new Entry(request)
-      this.#entries.set(request.id, entry)
+      let entry = this.#entries.get(request.id)
+      if (entry === undefined) this.#entries.set(request.id, (entry = new Entry(request)))
       return entry
     })
     return await this.#stand(entries)
@@ -140,26 +141,31 @@ export class QuorumBackend implements Backend {
   // Those whose turn it is ask the servers, in one call a server; the others of this client wait without asking.
   async #stand(entries: readonly Entry[]): Promise<Standing[]> {
     const now = performance.now()
-    const turn = entries.filter((entry) => !entry.held && !entry.left && this.#mayTry(entry, entries, now))
+    const lines = new Set<string>()
+    const turn = entries.filter((entry) => this.#mayTry(entry, lines, now))
+    if (turn.length === entries.length) {
+      const tried = await this.#ballot.tryAll(turn)
+      return tried.map((standing, i) => this.#tried(turn[i]!, standing))
+    }
     const again = entries.filter((entry) => entry.held)
     const [tried, kept] = await Promise.all([
       turn.length === 0 ? [] : this.#ballot.tryAll(turn),
       again.length === 0 ? [] : this.#ballot.extend(again.map((entry) => ({ entry, ttlMs: entry.request.ttlMs }))),
     ])
+    let [nextTried, nextKept] = [0, 0]
     return entries.map((entry) => {
-      const at = turn.indexOf(entry)
-      if (at !== -1) return this.#tried(entry, tried[at]!)
-      return kept[again.indexOf(entry)] ?? this.#notNow(entry)
+      if (entry === turn[nextTried]) return this.#tried(entry, tried[nextTried++]!)
+      return entry === again[nextKept] ? kept[nextKept++]! : this.#notNow(entry)
     })
   }
 
   // Of two that ask for one line in one call only the first does: they would only stand in each other's way.
-  #mayTry(entry: Entry, entries: readonly Entry[], now: number): boolean {
+  #mayTry(entry: Entry, lines: Set<string>, now: number): boolean {
+    if (entry.held || entry.left) return false
     if (entry.request.wait) this.#room.wait(entry)
-    if (!this.#room.mayTry(entry, now)) return false
-    const { kind, name } = entry.request.line
-    const first = entries.find(({ request: { line } }) => line.kind === kind && line.name === name)
-    return first === entry || kind !== 'mutex'
+    const isFirst = !lines.has(entry.line)
+    lines.add(entry.line)
+    return this.#room.mayTry(entry, now) && (isFirst || entry.request.line.kind !== 'mutex')
   }
 
   #tried(entry: Entry, standing: Standing): Standing {
@@ -221,18 +227,15 @@ export class QuorumBackend implements Backend {
   async #floorOfOthers(node: Node): Promise<bigint> {
     const others = this.#nodes.filter((other) => other !== node)
     const needed = Math.floor(others.length / 2) + 1
-    const answers = await poll(
-      others,
-      this.#timeoutMs,
-      async (other) => {
+    // All of them, not as soon as a majority has answered: of several that were restarted, each knows less.
+    const answers = await poll(others, this.#timeoutMs, {
+      ask: async (other) => {
         // All are opened at once: the first to be there must not find the others away.
         if (!(await other.reached())) throw new Error(`${other.label} cannot be reached`)
         return await other.origin()
       },
-      // Not as soon as a majority has answered: of several that were restarted, each knows less.
-      () => false,
-    )
-    const lasts = [...answers.values()].flatMap((answer) => (answer instanceof Error ? [] : [answer.last]))
+    })
+    const lasts = [...answers.values()].flatMap((vote) => (vote instanceof Error ? [] : [vote.answer.last]))
     if (lasts.length < needed) {
       throw new Error(`it must learn the orders of ${needed} others, and only ${lasts.length} answered`)
     }
@@ -241,11 +244,9 @@ export class QuorumBackend implements Backend {
 
   async #askAll<Answer>(doing: string, ask: (node: Node) => Promise<Answer>): Promise<Answer[]> {
     const open = this.#nodes.filter((node) => node.opened)
-    const answers = await poll(open, Math.max(this.#timeoutMs, 2_000), ask, () => false)
-    const good = [...answers.values()].filter(
-      (answer): answer is Awaited<Answer> & Answer => !(answer instanceof Error),
-    )
-    if (good.length < this.#majority) throw this.#ballot.noMajority(doing)
+    const answers = await poll(open, Math.max(this.#timeoutMs, 2_000), { ask })
+    const good = [...answers.values()].flatMap((vote) => (vote instanceof Error ? [] : [vote.answer]))
+    if (good.length < this.#majority) throw noMajority(this.#nodes, this.#majority, doing)
     return good
   }
 }

@@ -1,5 +1,5 @@
 import type { Standing } from '../../core/backend.js'
-import type { Node, Vote } from './node.js'
+import type { Node } from './node.js'
 import type { Answers } from './poll.js'
 
 /** How the servers voted on one ticket. */
@@ -18,7 +18,7 @@ export interface Tally {
 }
 
 /** Counts the votes on ticket number `item`. */
-export function tally(nodes: readonly Node[], answers: Answers<Vote<Standing[]>>, item: number): Tally {
+export function tally(nodes: readonly Node[], answers: Answers<Standing[]>, item: number): Tally {
   const result: Tally = { yes: new Map(), uncounted: [], no: [], gone: [], unknown: [], errors: new Map() }
   for (const node of nodes) {
     const vote = answers.get(node)
@@ -48,8 +48,23 @@ export function isDecided(votes: Tally, majority: number): boolean {
   return votes.yes.size >= majority || votes.yes.size + votes.unknown.length < majority
 }
 
+/** The order that a majority gave to ticket number `item`, where all who gave it one gave the same. */
+export function agreedOrder(answers: Answers<Standing[]>, item: number, majority: number): bigint | undefined {
+  let order: bigint | undefined
+  let yes = 0
+  for (const vote of answers.values()) {
+    if (vote instanceof Error || !vote.counts) continue
+    const standing = vote.answer[item]!
+    if (standing.state !== 'granted') continue
+    if (order !== undefined && order !== standing.order) return undefined
+    order = standing.order
+    yes += 1
+  }
+  return yes >= majority ? order : undefined
+}
+
 /** Whether the outcome of ticket number `item` stands: the same, counted without noting who said what. */
-export function isSettled(nodes: number, answers: Answers<Vote<Standing[]>>, item: number, majority: number): boolean {
+export function isSettled(nodes: number, answers: Answers<Standing[]>, item: number, majority: number): boolean {
   let yes = 0
   let unknown = nodes - answers.size
   for (const vote of answers.values()) {

@@ -18,8 +18,9 @@ import { hello } from './hello.js'
 import { addLeaves, addRenewals, farewell, standing } from './items.js'
 import { costOf, Joining } from './joining.js'
 import { Keys } from './keys.js'
+import { MAIN_KEY, OneMutex } from './one-mutex.js'
 import { raiseFloor, readOrigin } from './origin.js'
-import { ScriptCaller } from './script-caller.js'
+import { isNoScript, ScriptCaller } from './script-caller.js'
 import { type Scripts, scripts } from './scripts.js'
 import { earlierTickets, type Looking, names, view } from './view.js'
 import type { Wire } from './wire.js'
@@ -50,6 +51,7 @@ export class RedisBackend implements FloorBackend {
   #keys!: Keys
   #scripts!: Scripts
   #caller!: ScriptCaller
+  #oneMutex: OneMutex | undefined
   #joining!: Joining
   #events!: BackendEvents
   #closed = false
@@ -78,6 +80,7 @@ export class RedisBackend implements FloorBackend {
       // WAIT blocks its connection: a renewal must not stand behind a join that waits for replicas.
       if (this.#options.replicas > 0) this.#wires = { main, join: await main.another(), renew: await main.another() }
       this.#channel = this.#keys.channel(randomBytes(9).toString('base64url'))
+      this.#oneMutex = new OneMutex(this.#keys, this.#scripts, this.#channel, (lines) => this.#goOn(lines))
       this.#joining = new Joining(this.#caller, this.#keys, this.#scripts, this.#channel)
       await main.listen(
         this.#channel,
@@ -94,7 +97,24 @@ export class RedisBackend implements FloorBackend {
     }
   }
 
-  async join(requests: readonly JoinRequest[]): Promise<Standing[]> {
+  join(requests: readonly JoinRequest[]): Promise<Standing[]> {
+    const command = this.#options.replicas === 0 ? this.#oneMutex?.take(requests) : undefined
+    if (command === undefined) return this.#joinAll(requests)
+    const doing = 'join a line'
+    const request = requests[0]!
+    return this.#open.join.send(command, command[MAIN_KEY]).then(
+      (reply) => {
+        const answer = this.#oneMutex!.taken(reply, request)
+        return answer === undefined ? this.#joinAll(requests) : [this.#stood(answer, request, doing)]
+      },
+      (error: unknown) => {
+        if (!isNoScript(error)) throw failure(error, doing)
+        return this.#joinAll(requests)
+      },
+    )
+  }
+
+  async #joinAll(requests: readonly JoinRequest[]): Promise<Standing[]> {
     const doing = 'join a line'
     const { replicas, replicaTimeoutMs } = this.#options
     const call = { doing, wire: this.#open.join, replicas, replicaTimeoutMs }
@@ -120,8 +140,21 @@ export class RedisBackend implements FloorBackend {
     return tickets.map((ticket, i) => this.#stood(answers[i]!, ticket, doing))
   }
 
-  async leave(tickets: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
-    for (const { id } of tickets) this.#waiting.delete(id)
+  leave(tickets: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
+    if (this.#waiting.size > 0) for (const { id } of tickets) this.#waiting.delete(id)
+    const command = this.#oneMutex?.leave(tickets)
+    if (command === undefined) return this.#leaveAll(tickets)
+    const { line } = tickets[0]!
+    return this.#open.main.send(command, command[MAIN_KEY]).then(
+      (reply) => [farewell(this.#oneMutex!.left(reply, line))],
+      (error: unknown) => {
+        if (!isNoScript(error)) throw failure(error, 'leave a line')
+        return this.#leaveAll(tickets)
+      },
+    )
+  }
+
+  async #leaveAll(tickets: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
     const answers = await this.#caller.run(tickets, {
       replicas: 0,
       replicaTimeoutMs: 0,
