@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { Keys } from '../../src/backends/redis/keys.js'
 import { openPort } from '../../src/conformance/port.js'
 import type { Port } from '../../src/conformance/case.js'
+import { eventually } from '../../src/conformance/wait.js'
 import { openBackend } from '../../src/connect.js'
 import { KINDS, type Kind, type LineKey, RW_CAPACITY } from '../../src/core/line.js'
 import { type Server, startRedis } from '../servers/index.js'
@@ -194,6 +195,46 @@ describe('the short way, for a mutex that nobody stands in line for', () => {
     expect([first, second, third, fourth].map(({ length }) => length)).toEqual([2, 1, 1, 1])
     // EXISTS, TIME, the last order, the ticket.
     expect(fourth).toEqual([4])
+  })
+
+  test('the first that waits tells the holder’s client, whose leave then grants the next by one script', async () => {
+    const { backend, join, leave } = port
+    const told: string[] = []
+    const inbox = raw.duplicate()
+    await inbox.psubscribe('holdfast:inbox:*')
+    inbox.on('pmessage', (_pattern, _channel, message: string) => told.push(message))
+    await backend.join([join(line, 'a')])
+    const other = await openPort(await openBackend(server.url), 'other')
+    await other.backend.join(['b', 'c'].map((id) => other.join(line, id)))
+    await eventually('the hint', () => told.length > 0)
+    expect(told).toEqual(['c holdfast:short'])
+    // Heard here: by now, or the leave below finds out by itself.
+    const work = await workOf(() => backend.leave([leave(line, 'a')]))
+    expect(work.length).toBeLessThanOrEqual(2)
+    await eventually('the grant', () => other.heard.grantedIds.includes('b'))
+    await other.backend.close()
+    inbox.disconnect()
+  })
+
+  test('a leave that did not know of others finds them, and is made in line', async () => {
+    const { backend, join, leave } = port
+    const lines = ['x', 'y', 'z'].map((name): LineKey => ({ kind: 'mutex', name }))
+    const orders = await backend.join(lines.map((one) => join(one, 'a')))
+    expect(state(orders)).toEqual(['granted', 'granted', 'granted'])
+    const other = await openPort(await openBackend(server.url), 'other')
+    // A tombstone tells nobody, and stands in the line like whoever waits.
+    await other.backend.leave([other.leave(lines[1]!, 'b', { tombstoneMs: 60_000 })])
+    await other.backend.leave([other.leave(line, 'b', { tombstoneMs: 60_000 })])
+    const many = await workOf(async () => {
+      const left = await backend.leave([...lines, line].map((one) => leave(one, 'a')))
+      expect(left).toEqual([true, true, true, false])
+    })
+    expect(many).toHaveLength(2)
+    await backend.join([join(line, 'c')])
+    expect(await backend.leave([leave(line, 'c')])).toEqual([true])
+    expect(await backend.leave([leave(line, 'c')])).toEqual([false])
+    expect(await raw.exists('holdfast:x', 'holdfast:y', 'holdfast:z', 'holdfast:short')).toBe(0)
+    await other.backend.close()
   })
 
   test('free, held, repeated and spoilt ones in one call are each answered for themselves', async () => {

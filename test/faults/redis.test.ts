@@ -99,10 +99,19 @@ describe('a lost reply', () => {
     const redis = await server()
     const { proxy, url } = await behindProxy(redis)
     const [near, far] = [await client(redis.url), await client(url, '10s')]
-    await (await far.lock('warm').acquire()).release()
+    // A server that does not know a script yet would be asked twice.
+    const warm = await far.lock('warm').acquire()
+    const follower = near.lock('warm').acquire()
+    await eventually('it waits', async () => (await near.view('warm'))[0]?.tickets.length === 2)
+    await warm.release()
+    await (await follower).release()
     const lease = await far.lock('leave').acquire()
+    const hint = proxy.next('replies')
     const waiting = near.lock('leave').acquire()
     await eventually('it waits', async () => (await near.view('leave'))[0]?.tickets.length === 2)
+    // The holder's client has been told that somebody waits, and has had the time to hear it.
+    await hint
+    await (await far.lock('other').acquire()).release()
     proxy.replies.fault = 'drop'
     const release = lease.release()
     const next = await waiting

@@ -1,6 +1,7 @@
 import type { JoinRequest, LeaveRequest, RenewRequest, Standing } from '../../core/backend.js'
 import { BackendError } from '../../core/errors.js'
 import { itemFailure } from './failure.js'
+import { isPlainLeave } from './one-mutex.js'
 import { holderText } from './ticket.js'
 
 /** How requests become arguments of the scripts, and their replies answers. The scripts say what each is. */
@@ -90,12 +91,17 @@ function renewItem(request: RenewRequest, inbox: string): string {
   return floor === undefined ? item : `${item} ${floor} - - -`
 }
 
+export function addGives(requests: readonly LeaveRequest[], command: string[]): void {
+  for (const { id } of requests) command.push(id)
+}
+
 export function addLeaves(requests: readonly LeaveRequest[], command: string[]): void {
   for (const request of requests) command.push(leaveItem(request))
 }
 
-function leaveItem({ line, id, handle, keepMs, tombstoneMs }: LeaveRequest): string {
-  if (line.kind === 'mutex' && handle === id && keepMs === 0 && tombstoneMs === 0) return `L${id}`
+function leaveItem(request: LeaveRequest): string {
+  const { line, id, handle, keepMs, tombstoneMs } = request
+  if (isPlainLeave(request)) return `L${id}`
   const whose = handle === undefined ? '-' : handleText(id, handle)
   return [letter(line.kind), whole(keepMs), whole(tombstoneMs), id, whose].join(' ')
 }

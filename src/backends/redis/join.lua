@@ -42,6 +42,9 @@ local function grant(line, ask)
 end
 
 local function wait(line, ask)
+  -- The first that waits for a mutex: its holder's client learns that a short leave will not do. A hint, like all messages.
+  local holder = not line.counted and line.value and match(line.value, '^hf1 %S+ %S+ %d+ %d+ (%S+) ')
+  if holder and call('EXISTS', line.order) == 0 then redis.pcall('PUBLISH', holder, 'c ' .. line.main) end
   local order, ticket = write(ask)
   call('ZADD', line.order, order, ask.id)
   call('HSET', line.tickets, ask.id, ticket)

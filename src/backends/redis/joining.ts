@@ -120,8 +120,8 @@ function isGranted(answer: string | BackendError): boolean {
 
 const GRANTED = 'g'.charCodeAt(0)
 
-/** What the short way does for a mutex, as a multiple of renewing one that is held. */
-const SHORT_COST = 2
+/** What a short way does for a mutex, as a multiple of renewing one that is held. */
+export const SHORT_COST = 2
 
 /** Standing in line or leaving it, as a multiple of renewing a mutex that is held: some 14 commands, and some 18. */
 export function costOf({ line }: { readonly line: LineKey }): number {

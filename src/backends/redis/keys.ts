@@ -58,6 +58,12 @@ export class Keys {
     return keys
   }
 
+  /** Somebody waits for the mutex at this key, as a script names it. */
+  crowd(main: string): void {
+    const keys = this.#known.mutex.get(this.nameIn(main) ?? '')
+    if (keys !== undefined) keys.crowded = true
+  }
+
   #make(line: LineKey): LineKeys {
     const main = this.#prefix + line.name
     const slot = this.#cluster ? slotOf(this.#own + main) : 0

@@ -1,4 +1,5 @@
--- Release or give up, and grant whom the rule grants now. KEYS and tickets: see line.lua.
+-- Release or give up, and grant whom the rule grants now. KEYS and tickets: see line.lua. Where nobody waits, give.lua is
+-- the shorter way.
 -- ARGV of each item: 'L' and its id where it is plain (its first handle, nothing to be kept), else
 -- 'KIND KEEP TOMBSTONE ID HANDLE' (HANDLE '-': whatever it is)
 
@@ -7,8 +8,8 @@
 if #KEYS == 5 and string.byte(ARGV[1]) < 97 then
   local call = redis.call
   local main, lease = KEYS[2], KEYS[4]
-  local value, ours = call('GET', main), 'hf1 ' .. string.sub(ARGV[1], 2) .. ' = '
-  if value and string.sub(value, 1, #ours) == ours then
+  local value, ours = redis.pcall('GET', main), 'hf1 ' .. string.sub(ARGV[1], 2) .. ' = '
+  if type(value) == 'string' and string.sub(value, 1, #ours) == ours then
     if call('EXISTS', lease) == 0 then
       call('DEL', main)
       return '1'
@@ -74,21 +75,6 @@ local function leave(item)
   return answer
 end
 
--- Plain items of lines in which nobody waits: those that hold let go, all by one command.
-local function letGoFree(list, items)
-  local mains, gone = {}, {}
-  for i = 1, #items do mains[i] = KEYS[4 * items[i] - 2] end
-  local values = call('MGET', unpack(mains))
-  for i = 1, #items do
-    local ours = 'hf1 ' .. sub(ARGV[items[i]], 2) .. ' = '
-    if values[i] and sub(values[i], 1, #ours) == ours then
-      gone[#gone + 1] = mains[i]
-      list[items[i]] = '1'
-    end
-  end
-  if #gone > 0 then call('DEL', unpack(gone)) end
-end
-
 -- A mutex with nobody waiting, beside others that have.
 local function quick(item)
   if string.byte(ARGV[item]) < 97 then
@@ -103,9 +89,5 @@ local function quick(item)
 end
 
 local list, count = {}, (#KEYS - 1) / 4
-local plain = plainItems(count, 0)
-if undisturbed(plain) then letGoFree(list, plain) end
-for item = 1, count do
-  if not list[item] then list[item] = attempt(quick, item) end
-end
+for item = 1, count do list[item] = attempt(quick, item) end
 return answers(list)

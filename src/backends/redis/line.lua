@@ -223,23 +223,6 @@ local function attempt(fn, ...)
   return mishap(type(answer) == 'table' and answer.err or tostring(answer))
 end
 
--- All plain items at once: true when there are some, and nobody waits (and no tombstone stands) in any of their lines.
--- One command for all of them costs a fraction of one for each.
-local function undisturbed(items)
-  if #items == 0 then return false end
-  local leases = {}
-  for i = 1, #items do leases[i] = KEYS[4 * items[i]] end
-  return call('EXISTS', unpack(leases)) == 0
-end
-
-local function plainItems(count, shared)
-  local items = {}
-  for item = 1, count do
-    if string.byte(ARGV[shared + item]) < 97 then items[#items + 1] = item end
-  end
-  return items
-end
-
 local function answers(list)
   if drawn then call('SET', KEYS[1], format('%.0f', last)) end
   if #unfinished > 0 then list[#list + 1] = '>' .. table.concat(unfinished, ' ') end

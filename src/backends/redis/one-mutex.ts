@@ -1,5 +1,4 @@
 import type { JoinRequest, LeaveRequest } from '../../core/backend.js'
-import type { LineKey } from '../../core/line.js'
 import type { Keys } from './keys.js'
 import type { Scripts } from './scripts.js'
 import { holderText } from './ticket.js'
@@ -16,13 +15,11 @@ export class OneMutex {
   readonly #scripts: Scripts
   /** What stands in every ticket between its id and its order. */
   readonly #middle: string
-  readonly #unfinished: (lines: LineKey[]) => void
 
-  constructor(keys: Keys, scripts: Scripts, channel: string, unfinished: (lines: LineKey[]) => void) {
+  constructor(keys: Keys, scripts: Scripts, channel: string) {
     this.#keys = keys
     this.#scripts = scripts
     this.#middle = ` = 1 1 ${channel} `
-    this.#unfinished = unfinished
   }
 
   /** The command that takes; undefined when these requests ask for more than one plain mutex, or others stand there. */
@@ -47,22 +44,24 @@ export class OneMutex {
     return undefined
   }
 
-  /** The command that leaves; undefined likewise. */
-  leave(requests: readonly LeaveRequest[]): string[] | undefined {
+  /** The command that lets go; undefined likewise. */
+  give(requests: readonly LeaveRequest[]): string[] | undefined {
     if (requests.length !== 1) return undefined
-    const { line, id, handle, keepMs, tombstoneMs } = requests[0]!
-    const isPlain = line.kind === 'mutex' && handle === id && keepMs === 0 && tombstoneMs === 0
-    if (!isPlain) return undefined
-    const { main, order, lease, tickets, slot } = this.#keys.of(line)
-    return ['EVALSHA', this.#scripts.leave.sha, '5', this.#keys.last(slot), main, order, lease, tickets, `L${id}`]
+    const { line, id } = requests[0]!
+    if (!isPlainLeave(requests[0]!)) return undefined
+    const { main, lease, slot, crowded } = this.#keys.of(line)
+    return crowded ? undefined : ['EVALSHA', this.#scripts.give.sha, '3', this.#keys.last(slot), main, lease, id]
   }
 
-  /** The one answer to a leave; the reply may also say that the line has more to do than one script may. */
-  left(reply: unknown, line: LineKey): string {
-    const text = String(reply)
-    const end = text.indexOf('\n')
-    if (end === -1) return text
-    this.#unfinished([line])
-    return text.slice(0, end)
+  /** True when it is free now; otherwise the line must be looked at. */
+  given(reply: unknown, { line }: LeaveRequest): boolean {
+    const isFree = String(reply) === '1'
+    if (!isFree) this.#keys.of(line).crowded = true
+    return isFree
   }
+}
+
+/** A mutex let go of as it was taken: by its first handle, nothing to be kept. */
+export function isPlainLeave({ line, id, handle, keepMs, tombstoneMs }: LeaveRequest): boolean {
+  return line.kind === 'mutex' && handle === id && keepMs === 0 && tombstoneMs === 0
 }

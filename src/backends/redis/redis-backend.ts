@@ -15,9 +15,10 @@ import { type LineKey, lineText } from '../../core/line.js'
 import { failure } from './failure.js'
 import { guarantees } from './guarantees.js'
 import { hello } from './hello.js'
-import { addLeaves, addRenewals, farewell, standing } from './items.js'
+import { addRenewals, standing } from './items.js'
 import { costOf, Joining } from './joining.js'
 import { Keys } from './keys.js'
+import { Leaving } from './leaving.js'
 import { MAIN_KEY, OneMutex } from './one-mutex.js'
 import { raiseFloor, readOrigin } from './origin.js'
 import { isNoScript, ScriptCaller } from './script-caller.js'
@@ -53,6 +54,7 @@ export class RedisBackend implements FloorBackend {
   #caller!: ScriptCaller
   #oneMutex: OneMutex | undefined
   #joining!: Joining
+  #leaving!: Leaving
   #events!: BackendEvents
   #closed = false
 
@@ -80,8 +82,9 @@ export class RedisBackend implements FloorBackend {
       // WAIT blocks its connection: a renewal must not stand behind a join that waits for replicas.
       if (this.#options.replicas > 0) this.#wires = { main, join: await main.another(), renew: await main.another() }
       this.#channel = this.#keys.channel(randomBytes(9).toString('base64url'))
-      this.#oneMutex = new OneMutex(this.#keys, this.#scripts, this.#channel, (lines) => this.#goOn(lines))
+      this.#oneMutex = new OneMutex(this.#keys, this.#scripts, this.#channel)
       this.#joining = new Joining(this.#caller, this.#keys, this.#scripts, this.#channel)
+      this.#leaving = new Leaving(this.#caller, this.#keys, this.#scripts)
       await main.listen(
         this.#channel,
         (message) => this.#heard(message),
@@ -142,29 +145,16 @@ export class RedisBackend implements FloorBackend {
 
   leave(tickets: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
     if (this.#waiting.size > 0) for (const { id } of tickets) this.#waiting.delete(id)
-    const command = this.#oneMutex?.leave(tickets)
-    if (command === undefined) return this.#leaveAll(tickets)
-    const { line } = tickets[0]!
-    return this.#open.main.send(command, command[MAIN_KEY]).then(
-      (reply) => [farewell(this.#oneMutex!.left(reply, line))],
+    const { main } = this.#open
+    const command = this.#oneMutex?.give(tickets)
+    if (command === undefined) return this.#leaving.soon(tickets, main)
+    return main.send(command, command[MAIN_KEY]).then(
+      (reply) => (this.#oneMutex!.given(reply, tickets[0]!) ? [true] : this.#leaving.inLine(tickets, main)),
       (error: unknown) => {
         if (!isNoScript(error)) throw failure(error, 'leave a line')
-        return this.#leaveAll(tickets)
+        return this.#leaving.soon(tickets, main)
       },
     )
-  }
-
-  async #leaveAll(tickets: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
-    const answers = await this.#caller.run(tickets, {
-      replicas: 0,
-      replicaTimeoutMs: 0,
-      script: this.#scripts.leave,
-      doing: 'leave a line',
-      wire: this.#open.main,
-      cost: costOf,
-      addArguments: addLeaves,
-    })
-    return answers.map((answer) => (typeof answer === 'string' ? farewell(answer) : answer))
   }
 
   async view(name: string): Promise<LineView[]> {
@@ -255,6 +245,7 @@ export class RedisBackend implements FloorBackend {
   }
 
   #heard(message: string): void {
+    if (message.startsWith('c ')) return this.#keys.crowd(message.slice(2))
     const [word, id = '', order = ''] = message.split(' ')
     const line = this.#waiting.get(id)
     this.#waiting.delete(id)

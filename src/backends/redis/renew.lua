@@ -57,6 +57,14 @@ local function renew(item)
   return answer
 end
 
+local function plainItems(count)
+  local items = {}
+  for item = 1, count do
+    if string.byte(ARGV[SHARED + item]) < 97 then items[#items + 1] = item end
+  end
+  return items
+end
+
 -- Mutexes that are held, the usual case: one command each beside one for all, so that 250 stay under a millisecond.
 local function prolong(list, items)
   if #items == 0 then return end
@@ -73,7 +81,7 @@ local function prolong(list, items)
 end
 
 local list, count = {}, (#KEYS - 1) / 4
-prolong(list, plainItems(count, SHARED))
+prolong(list, plainItems(count))
 for item = 1, count do
   if not list[item] then list[item] = attempt(renew, item) end
 end

@@ -9,6 +9,7 @@ export interface Script {
 
 export interface Scripts {
   readonly take: Script
+  readonly give: Script
   readonly join: Script
   readonly renew: Script
   readonly leave: Script
@@ -26,6 +27,7 @@ export function scripts(majorVersion: number): Scripts {
   const withLine = (name: string): string => read(name).replace('-- include line.lua\n', () => line)
   return {
     take: script(read('take')),
+    give: script(read('give')),
     join: script(withLine('join')),
     renew: script(always + withLine('renew')),
     leave: script(always + withLine('leave')),
