@@ -25,11 +25,13 @@ export async function ioredis(url: string): Promise<Client> {
 const TTL_MS = 30_000
 const COMPARE_AND_DELETE = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) end return 0"
 
+const CANNOT_WAIT = { drain: 'it cannot wait', hot: 'it cannot wait' }
+
 /** SET NX PX and a compare-and-delete: no line, no fence, no renewal. It cannot wait. */
 const raw: Contender = {
   name: 'raw ioredis',
   role: 'raw',
-  not: { drain: 'it cannot wait', hot: 'it cannot wait' },
+  not: CANNOT_WAIT,
   open: async (url) => {
     const client = await ioredis(url)
     const sha = String(await client.script('LOAD', COMPARE_AND_DELETE))
@@ -38,6 +40,34 @@ const raw: Contender = {
         const value = randomBytes(16).toString('hex')
         if ((await client.set(`raw:${name}`, value, 'PX', TTL_MS, 'NX')) === null) throw new Error('held')
         return () => client.evalsha(sha, 1, `raw:${name}`, value)
+      },
+      close: async () => client.disconnect(),
+    }
+  },
+}
+
+const SET_AND_DRAW = `
+  if not redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return false end
+  local time = redis.call('time')
+  local fence = string.format('%.0f', math.max(time[1] * 1000000 + time[2], (redis.call('get', KEYS[2]) or 0) + 1))
+  redis.call('set', KEYS[2], fence)
+  return fence`
+
+/** The same with a fence, and nothing else: what a fence costs whoever wants one, for it can only be drawn by a script. */
+const fenced: Contender = {
+  name: 'raw, fenced',
+  role: 'raw',
+  not: CANNOT_WAIT,
+  open: async (url) => {
+    const client = await ioredis(url)
+    const take = String(await client.script('LOAD', SET_AND_DRAW))
+    const sha = String(await client.script('LOAD', COMPARE_AND_DELETE))
+    return {
+      acquire: async (name) => {
+        const value = randomBytes(16).toString('hex')
+        const fence = await client.evalsha(take, 2, `fenced:${name}`, 'fenced', value, String(TTL_MS))
+        if (fence === null) throw new Error('held')
+        return () => client.evalsha(sha, 1, `fenced:${name}`, value)
       },
       close: async () => client.disconnect(),
     }
@@ -156,6 +186,7 @@ const store: StoreBench = {
   start: async () => await startRedis(),
   contenders: [
     raw,
+    fenced,
     verrou('verrou', {}),
     redlock('redlock', {}, one),
     redisSemaphore('redis-semaphore', {}),
