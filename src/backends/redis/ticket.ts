@@ -1,4 +1,5 @@
 import type { Holder, TicketView } from '../../core/backend.js'
+import { rememberingLast } from '../../core/holder.js'
 
 /**
  * A ticket as text: 'hf1 ID HANDLE WEIGHT CAPACITY INBOX ORDER JSON'. The scripts write it
@@ -6,25 +7,10 @@ import type { Holder, TicketView } from '../../core/backend.js'
  */
 const TICKET = /^hf1 (\S+) (\S+) (\d+) (\d+) (\S+) (\d+) ([^]*)$/
 
-let lastHolder: Holder | undefined
-let lastText = ''
-
-/** A client's tickets mostly tell of the same holder one after the other, so its text is made once. */
-export function holderText(holder: Holder): string {
-  const { owner, client, host, pid, note } = holder
-  const same =
-    lastHolder !== undefined &&
-    (lastHolder === holder ||
-      (lastHolder.owner === owner &&
-        lastHolder.client === client &&
-        lastHolder.note === note &&
-        lastHolder.host === host &&
-        lastHolder.pid === pid))
-  if (!same)
-    lastText = JSON.stringify(note === undefined ? [owner, client, host, pid] : [owner, client, host, pid, note])
-  lastHolder = holder
-  return lastText
-}
+/** The holder as it stands in a ticket. */
+export const holderText: (holder: Holder) => string = rememberingLast(({ owner, client, host, pid, note }) =>
+  JSON.stringify(note === undefined ? [owner, client, host, pid] : [owner, client, host, pid, note]),
+)
 
 export interface ParsedTicket extends TicketView {
   readonly inbox: string
