@@ -1,7 +1,7 @@
 import type { JoinRequest, LeaveRequest, RenewRequest, Standing } from '../../core/backend.js'
 import { BackendError } from '../../core/errors.js'
 import { itemFailure } from './failure.js'
-import { isPlainLeave } from './one-mutex.js'
+import { isPlainJoin, isPlainLeave } from './one-mutex.js'
 import { holderText } from './ticket.js'
 
 /** How requests become arguments of the scripts, and their replies answers. The scripts say what each is. */
@@ -48,9 +48,7 @@ function joinItem(request: JoinRequest, shared: Shared, drop: readonly string[] 
   const text = holderText(holder)
   const alike =
     ttlMs === shared.ttlMs && waitTtlMs === shared.waitTtlMs && floor === shared.floor && text === shared.text
-  if (alike && line.kind === 'mutex' && group === undefined && drop === undefined && weight === 1 && capacity === 1) {
-    return wait ? `W${id}` : `T${id}`
-  }
+  if (alike && isPlainJoin(request)) return wait ? `W${id}` : `T${id}`
   return [
     letter(line.kind),
     wait ? 'w' : '-',

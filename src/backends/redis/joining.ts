@@ -3,14 +3,13 @@ import type { BackendError } from '../../core/errors.js'
 import type { LineKey } from '../../core/line.js'
 import { addJoins, addTakes } from './items.js'
 import type { Keys } from './keys.js'
-import type { ScriptCall, ScriptCaller } from './script-caller.js'
+import { isPlainJoin } from './one-mutex.js'
+import type { Delivery, ScriptCaller } from './script-caller.js'
 import type { Scripts } from './scripts.js'
 import { holderText } from './ticket.js'
+import { eachAnswered, inTwoWays } from './two-ways.js'
 
 type Answers = (string | BackendError)[]
-
-/** What all calls that join have in common. (Copied by name: spreading it took longer than the rest of a call.) */
-type Shared = Pick<ScriptCall<JoinRequest>, 'doing' | 'wire' | 'replicas' | 'replicaTimeoutMs'>
 
 /** The ids of earlier tickets that a takeover drops. */
 export type Drops = ReadonlyMap<JoinRequest, readonly string[]>
@@ -33,22 +32,22 @@ export class Joining {
    * Most mutexes that are asked for are free. Those take half of the keys and a script that knows nothing of lines; one
    * that turns out to be held is asked for once more, and its line is remembered to be crowded until it was found free.
    */
-  soon(requests: readonly JoinRequest[], shared: Shared): Promise<Answers> {
+  async join(requests: readonly JoinRequest[], by: Delivery): Promise<Answers> {
     const first = requests[0]!
     const text = holderText(first.holder)
-    const isShort = (request: JoinRequest): boolean => this.#isShort(request, first, text)
-    if (requests.every(isShort)) return this.#take(requests, shared)
-    return this.#both(requests, shared, isShort)
+    return await inTwoWays(requests, {
+      isShort: (request) => this.#isShort(request, first, text),
+      short: (some) => this.#take(some, by),
+      long: (some) => this.inLine(some, by),
+      doing: by.doing,
+    })
   }
 
   /** Groups, takeovers and whatever waits: each line is looked at as a whole. */
-  async inLine(requests: readonly JoinRequest[], shared: Shared, drops?: Drops): Promise<Answers> {
+  async inLine(requests: readonly JoinRequest[], by: Delivery, drops?: Drops): Promise<Answers> {
     const sorted = groupsTogether(requests)
     const answers = await this.#caller.run(sorted, {
-      doing: shared.doing,
-      wire: shared.wire,
-      replicas: shared.replicas,
-      replicaTimeoutMs: shared.replicaTimeoutMs,
+      by,
       script: this.#scripts.join,
       cost: (request) =>
         request.group === undefined || request === firstOfGroup(sorted, request) ? costOf(request) : 0,
@@ -60,35 +59,19 @@ export class Joining {
     return sorted === requests ? answers : requests.map((request) => answers[sorted.indexOf(request)]!)
   }
 
-  async #both(
-    requests: readonly JoinRequest[],
-    shared: Shared,
-    isShort: (request: JoinRequest) => boolean,
-  ): Promise<Answers> {
-    const short = requests.filter(isShort)
-    const long = requests.filter((request) => !short.includes(request))
-    if (short.length === 0) return await this.inLine(long, shared)
-    const [taken, stood] = await Promise.all([this.#take(short, shared), this.inLine(long, shared)])
-    let [nextShort, nextLong] = [0, 0]
-    return requests.map((request) => (request === short[nextShort] ? taken[nextShort++]! : stood[nextLong++]!))
-  }
-
-  async #take(requests: readonly JoinRequest[], shared: Shared): Promise<Answers> {
+  async #take(requests: readonly JoinRequest[], by: Delivery): Promise<Answers> {
     const answers = await this.#caller.run(requests, {
-      doing: shared.doing,
-      wire: shared.wire,
-      replicas: shared.replicas,
-      replicaTimeoutMs: shared.replicaTimeoutMs,
+      by,
       script: this.#scripts.take,
       keys: 'ends',
       cost: () => SHORT_COST,
       addArguments: (some, command) => addTakes(some, command, this.#channel),
     })
-    return answers.every(isGranted) ? answers : await this.#stayed(requests, answers, shared)
+    return answers.every(isGranted) ? answers : await this.#stayed(requests, answers, by)
   }
 
   // Those that somebody else has: a try is refused, the others stand in line.
-  async #stayed(requests: readonly JoinRequest[], answers: Answers, shared: Shared): Promise<Answers> {
+  async #stayed(requests: readonly JoinRequest[], answers: Answers, by: Delivery): Promise<Answers> {
     const busy: number[] = []
     for (const [i, answer] of answers.entries()) {
       if (answer === 'h' && !requests[i]!.wait) answers[i] = 'r'
@@ -97,15 +80,14 @@ export class Joining {
     if (busy.length === 0) return answers
     const left = busy.map((i) => requests[i]!)
     for (const { line } of left) this.#keys.of(line).crowded = true
-    const stood = await this.inLine(left, shared)
+    const stood = await eachAnswered(this.inLine(left, by), left.length, by.doing)
     for (const [j, i] of busy.entries()) answers[i] = stood[j]!
     return answers
   }
 
   #isShort(request: JoinRequest, first: JoinRequest, text: string): boolean {
     return (
-      request.line.kind === 'mutex' &&
-      request.group === undefined &&
+      isPlainJoin(request) &&
       request.ttlMs === first.ttlMs &&
       request.floor === first.floor &&
       holderText(request.holder) === text &&

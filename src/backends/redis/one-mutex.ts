@@ -25,9 +25,8 @@ export class OneMutex {
   /** The command that takes; undefined when these requests ask for more than one plain mutex, or others stand there. */
   take(requests: readonly JoinRequest[]): string[] | undefined {
     if (requests.length !== 1) return undefined
-    const { line, id, weight, capacity, takeover, group, ttlMs, floor, holder } = requests[0]!
-    const isPlain = line.kind === 'mutex' && weight === 1 && capacity === 1 && !takeover && group === undefined
-    if (!isPlain) return undefined
+    const { line, id, ttlMs, floor, holder } = requests[0]!
+    if (!isPlainJoin(requests[0]!)) return undefined
     const { main, lease, slot, crowded } = this.#keys.of(line)
     if (crowded) return undefined
     const [ttl, least] = [String(Math.ceil(ttlMs)), floor === undefined ? '' : String(floor)]
@@ -59,6 +58,11 @@ export class OneMutex {
     if (!isFree) this.#keys.of(line).crowded = true
     return isFree
   }
+}
+
+/** A mutex asked for, with nothing special about it. */
+export function isPlainJoin({ line, weight, capacity, takeover, group }: JoinRequest): boolean {
+  return line.kind === 'mutex' && weight === 1 && capacity === 1 && !takeover && group === undefined
 }
 
 /** A mutex let go of as it was taken: by its first handle, nothing to be kept. */

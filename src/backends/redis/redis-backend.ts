@@ -21,7 +21,7 @@ import { Keys } from './keys.js'
 import { Leaving } from './leaving.js'
 import { MAIN_KEY, OneMutex } from './one-mutex.js'
 import { raiseFloor, readOrigin } from './origin.js'
-import { isNoScript, ScriptCaller } from './script-caller.js'
+import { type Delivery, isNoScript, ScriptCaller } from './script-caller.js'
 import { type Scripts, scripts } from './scripts.js'
 import { earlierTickets, type Looking, names, view } from './view.js'
 import type { Wire } from './wire.js'
@@ -118,43 +118,42 @@ export class RedisBackend implements FloorBackend {
   }
 
   async #joinAll(requests: readonly JoinRequest[]): Promise<Standing[]> {
-    const doing = 'join a line'
-    const { replicas, replicaTimeoutMs } = this.#options
-    const call = { doing, wire: this.#open.join, replicas, replicaTimeoutMs }
+    const by = this.#delivery('join a line', this.#open.join)
     const drops = requests.some(({ takeover }) => takeover) ? await this.#takeovers(requests) : undefined
-    const plain = drops === undefined && replicas === 0
-    const answers = await (plain ? this.#joining.soon(requests, call) : this.#joining.inLine(requests, call, drops))
-    if (replicas > 0) await this.#undoUncopied(requests, answers)
-    return requests.map((request, i) => this.#stood(answers[i]!, request, doing))
+    const isLong = drops !== undefined || by.replicas > 0
+    const answers = await (isLong ? this.#joining.inLine(requests, by, drops) : this.#joining.join(requests, by))
+    if (by.replicas > 0) await this.#undoUncopied(requests, answers)
+    return requests.map((request, i) => this.#stood(answers[i]!, request, by.doing))
   }
 
   async renew(tickets: readonly RenewRequest[]): Promise<Standing[]> {
-    const doing = 'renew a ticket'
+    const by = this.#delivery('renew a ticket', this.#open.renew)
     const answers = await this.#caller.run(tickets, {
-      replicas: this.#options.replicas,
-      replicaTimeoutMs: this.#options.replicaTimeoutMs,
+      by,
       script: this.#scripts.renew,
-      doing,
-      wire: this.#open.renew,
       // One that waits has no order yet.
       cost: (ticket) => (ticket.line.kind === 'mutex' && ticket.order !== undefined ? 1 : costOf(ticket)),
       addArguments: (some, command) => addRenewals(some, command, this.#channel),
     })
-    return tickets.map((ticket, i) => this.#stood(answers[i]!, ticket, doing))
+    return tickets.map((ticket, i) => this.#stood(answers[i]!, ticket, by.doing))
   }
 
   leave(tickets: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
     if (this.#waiting.size > 0) for (const { id } of tickets) this.#waiting.delete(id)
-    const { main } = this.#open
     const command = this.#oneMutex?.give(tickets)
-    if (command === undefined) return this.#leaving.soon(tickets, main)
-    return main.send(command, command[MAIN_KEY]).then(
-      (reply) => (this.#oneMutex!.given(reply, tickets[0]!) ? [true] : this.#leaving.inLine(tickets, main)),
+    if (command === undefined) return this.#leaveAll(tickets)
+    return this.#open.main.send(command, command[MAIN_KEY]).then(
+      (reply) => (this.#oneMutex!.given(reply, tickets[0]!) ? [true] : this.#leaveAll(tickets)),
       (error: unknown) => {
         if (!isNoScript(error)) throw failure(error, 'leave a line')
-        return this.#leaving.soon(tickets, main)
+        return this.#leaveAll(tickets)
       },
     )
+  }
+
+  // A release waits for no replica: what they lack of it lapses.
+  async #leaveAll(tickets: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
+    return await this.#leaving.leave(tickets, this.#delivery('leave a line', this.#open.main, 0))
   }
 
   async view(name: string): Promise<LineView[]> {
@@ -183,6 +182,10 @@ export class RedisBackend implements FloorBackend {
     this.#closed = true
     if (this.#wires !== undefined)
       await Promise.all([...new Set(Object.values(this.#wires))].map((wire) => wire.close()))
+  }
+
+  #delivery(doing: string, wire: Wire, replicas: number = this.#options.replicas): Delivery {
+    return { doing, wire, replicas, replicaTimeoutMs: this.#options.replicaTimeoutMs }
   }
 
   get #open(): { main: Wire; join: Wire; renew: Wire } {
@@ -268,10 +271,10 @@ export class RedisBackend implements FloorBackend {
     const nobody = { id: '-', handle: '-', ttlMs: 1, waitTtlMs: 1 }
     const once = new Map(lines.map((line) => [lineText(line), line]))
     const steps = [...once.values()].map((line) => ({ ...nobody, line }))
-    const call = { ...this.#options, replicas: 0, script: this.#scripts.renew, doing: 'go on', wire: this.#open.main }
     this.#caller
       .run(steps, {
-        ...call,
+        by: this.#delivery('go on', this.#open.main, 0),
+        script: this.#scripts.renew,
         cost: (step) => costOf(step),
         addArguments: (some, command) => addRenewals(some, command, this.#channel),
       })

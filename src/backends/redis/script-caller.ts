@@ -5,14 +5,19 @@ import type { Keys, LineKeys } from './keys.js'
 import type { Script } from './scripts.js'
 import type { Wire } from './wire.js'
 
-export interface ScriptCall<Request> {
-  readonly script: Script
+/** How a call is sent, whatever it says. */
+export interface Delivery {
   /** For messages: 'join a line'. */
   readonly doing: string
   readonly wire: Wire
   /** So many replicas must have what was written; answers of calls that they do not have start with '?'. */
   readonly replicas: number
   readonly replicaTimeoutMs: number
+}
+
+export interface ScriptCall<Request> {
+  readonly script: Script
+  readonly by: Delivery
   /** What a request may cost, as a multiple of renewing a mutex that is held; 0: must stay with the one before. */
   cost(request: Request): number
   /** Which keys of a line the script wants: all of them unless said otherwise. */
@@ -68,7 +73,7 @@ export class ScriptCaller {
           )
           for (const [i, place] of places.entries()) answers[place] = some[i]!
         } catch (error) {
-          for (const place of places) answers[place] = failure(error, call.doing)
+          for (const place of places) answers[place] = failure(error, call.by.doing)
         }
       }),
     )
@@ -113,8 +118,8 @@ export class ScriptCaller {
     let reply: unknown
     let copied = true
     try {
-      if (call.replicas === 0) reply = await call.wire.send(command, first.main)
-      else [reply, copied] = await send(call, command, first.main)
+      if (call.by.replicas === 0) reply = await call.by.wire.send(command, first.main)
+      else [reply, copied] = await send(call.by, command, first.main)
     } catch (error) {
       ;[reply, copied] = await load(call, command, first.main, error)
     }
@@ -135,16 +140,16 @@ async function load<Request>(
   key: string,
   error: unknown,
 ): Promise<[unknown, boolean]> {
-  if (!isNoScript(error)) throw failure(error, call.doing)
+  if (!isNoScript(error)) throw failure(error, call.by.doing)
   try {
-    return await send(call, ['EVAL', call.script.text, ...command.slice(2)], key)
+    return await send(call.by, ['EVAL', call.script.text, ...command.slice(2)], key)
   } catch (failed) {
-    throw failure(failed, call.doing)
+    throw failure(failed, call.by.doing)
   }
 }
 
-async function send<Request>(call: ScriptCall<Request>, command: string[], key: string): Promise<[unknown, boolean]> {
-  const { wire, replicas, replicaTimeoutMs } = call
+async function send(by: Delivery, command: string[], key: string): Promise<[unknown, boolean]> {
+  const { wire, replicas, replicaTimeoutMs } = by
   if (replicas === 0) return [await wire.send(command, key), true]
   const [reply, acknowledged] = await wire.sendAndWait(command, key, replicas, replicaTimeoutMs)
   return [reply, acknowledged >= replicas]
