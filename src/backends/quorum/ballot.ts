@@ -39,13 +39,13 @@ export class Ballot {
     })
     const tookMs = performance.now() - sentAt
     const open: number[] = []
-    const standings = entries.map((entry, i) => {
+    const standings: Standing[] = []
+    for (const [i, entry] of entries.entries()) {
       entry.tookMs = tookMs
       const order = agreedOrder(answers, i, this.#majority)
-      if (order !== undefined) return this.#granted(entry, order, sentAt)
-      open.push(i)
-      return undefined!
-    })
+      if (order === undefined) open.push(i)
+      else standings[i] = this.#granted(entry, order, sentAt)
+    }
     if (open.length > 0) await this.#decide(entries, open, answers, standings, sentAt)
     return standings
   }
