@@ -133,9 +133,11 @@ describe('members of the cluster', () => {
     )
     const lease = await alone.lock('stopped').acquire({ ttl: TTL })
     roster.enter(lease)
-    const next = others.lock('stopped').acquire({ ttl: TTL })
     const contention = new Contention(await contenders(2), 'stopped:others', TTL)
     leader.pause()
+    // Not before: an older server that wakes as the leader revokes the leases that it knew and others renewed meanwhile
+    // (etcd issue 15247, mended since).
+    const next = others.lock('stopped').acquire({ ttl: TTL })
     try {
       await lostWithin(lease, TTL + 1_000)
       const second = await next
@@ -144,11 +146,8 @@ describe('members of the cluster', () => {
       leader.resume()
       await pause(500)
       expect(lease.state).toBe('lost')
-      // A leader that wakes up may revoke leases which were renewed elsewhere meanwhile (etcd issue 15247, mended since):
-      // then its holder learns it by the next renewal. Released or revoked, the ticket is gone, and the lock is free.
-      if (!(await second.release())) expect(['lost', 'released']).toContain(second.state)
-      const [line] = await others.view('stopped')
-      expect(line?.tickets.some(({ fence }) => fence === second.fence) ?? false).toBe(false)
+      expect(second.state).toBe('held')
+      expect(await second.release()).toBe(true)
     } finally {
       leader.resume()
     }

@@ -105,13 +105,15 @@ describe('a lost reply', () => {
     await eventually('it waits', async () => (await near.view('warm'))[0]?.tickets.length === 2)
     await warm.release()
     await (await follower).release()
+    const gate = await near.lock('gate').acquire()
+    const passing = far.lock('gate').acquire()
+    await eventually('it waits', async () => (await near.view('gate'))[0]?.tickets.length === 2)
     const lease = await far.lock('leave').acquire()
-    const hint = proxy.next('replies')
     const waiting = near.lock('leave').acquire()
     await eventually('it waits', async () => (await near.view('leave'))[0]?.tickets.length === 2)
-    // The holder's client has been told that somebody waits, and has had the time to hear it.
-    await hint
-    await (await far.lock('other').acquire()).release()
+    // One inbox hears in order: by now also that somebody waits.
+    await gate.release()
+    await (await passing).release()
     proxy.replies.fault = 'drop'
     const release = lease.release()
     const next = await waiting
