@@ -25,26 +25,33 @@ export async function ioredis(url: string): Promise<Client> {
 const TTL_MS = 30_000
 const COMPARE_AND_DELETE = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) end return 0"
 
-const CANNOT_WAIT = { drain: 'it cannot wait', hot: 'it cannot wait' }
-
-/** SET NX PX and a compare-and-delete: no line, no fence, no renewal. It cannot wait. */
-const raw: Contender = {
-  name: 'raw ioredis',
-  role: 'raw',
-  not: CANNOT_WAIT,
-  open: async (url) => {
-    const client = await ioredis(url)
-    const sha = String(await client.script('LOAD', COMPARE_AND_DELETE))
-    return {
-      acquire: async (name) => {
-        const value = randomBytes(16).toString('hex')
-        if ((await client.set(`raw:${name}`, value, 'PX', TTL_MS, 'NX')) === null) throw new Error('held')
-        return () => client.evalsha(sha, 1, `raw:${name}`, value)
-      },
-      close: async () => client.disconnect(),
-    }
-  },
+/** Asks for a key by hand, and lets go of it by a compare-and-delete: no line, no renewal. It cannot wait. */
+function byHand(
+  name: string,
+  taker: (client: Client) => Promise<(key: string, value: string) => Promise<unknown>>,
+): Contender {
+  return {
+    name,
+    role: 'raw',
+    not: { drain: 'it cannot wait', hot: 'it cannot wait' },
+    open: async (url) => {
+      const client = await ioredis(url)
+      const take = await taker(client)
+      const sha = String(await client.script('LOAD', COMPARE_AND_DELETE))
+      return {
+        acquire: async (lock) => {
+          const key = `${name}:${lock}`
+          const value = randomBytes(16).toString('hex')
+          if ((await take(key, value)) === null) throw new Error('held')
+          return () => client.evalsha(sha, 1, key, value)
+        },
+        close: async () => client.disconnect(),
+      }
+    },
+  }
 }
+
+const raw = byHand('raw ioredis', async (client) => (key, value) => client.set(key, value, 'PX', TTL_MS, 'NX'))
 
 const SET_AND_DRAW = `
   if not redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return false end
@@ -54,25 +61,10 @@ const SET_AND_DRAW = `
   return fence`
 
 /** The same with a fence, and nothing else: what a fence costs whoever wants one, for it can only be drawn by a script. */
-const fenced: Contender = {
-  name: 'raw, fenced',
-  role: 'raw',
-  not: CANNOT_WAIT,
-  open: async (url) => {
-    const client = await ioredis(url)
-    const take = String(await client.script('LOAD', SET_AND_DRAW))
-    const sha = String(await client.script('LOAD', COMPARE_AND_DELETE))
-    return {
-      acquire: async (name) => {
-        const value = randomBytes(16).toString('hex')
-        const fence = await client.evalsha(take, 2, `fenced:${name}`, 'fenced', value, String(TTL_MS))
-        if (fence === null) throw new Error('held')
-        return () => client.evalsha(sha, 1, `fenced:${name}`, value)
-      },
-      close: async () => client.disconnect(),
-    }
-  },
-}
+const fenced = byHand('raw, fenced', async (client) => {
+  const sha = String(await client.script('LOAD', SET_AND_DRAW))
+  return (key, value) => client.evalsha(sha, 2, key, 'fenced', value, String(TTL_MS))
+})
 
 interface Redlock {
   lock(name: string, ttl: number): Promise<{ unlock(): Promise<unknown> }>
