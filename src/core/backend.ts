@@ -130,7 +130,7 @@ export interface JoinRequest {
   readonly waitTtlMs: number
   readonly holder: Holder
   readonly takeover: boolean
-  readonly group?: string
+  readonly group?: string | undefined
   /** The order must be at least this. Only sent to a `FloorBackend`. */
   readonly floor?: bigint
 }
@@ -142,7 +142,7 @@ export interface TicketRef {
   /** Equal to the id until a handover swaps it (see `RenewRequest.nextHandle`). */
   readonly handle: string
   /** The order, once known: saves some stores a search. */
-  readonly order?: bigint
+  readonly order?: bigint | undefined
 }
 
 export interface RenewRequest extends TicketRef {

@@ -53,7 +53,7 @@ interface Call<In, Out> {
  */
 export class Batcher<In, Out> {
   readonly #options: BatcherOptions<In, Out>
-  readonly #queue: Parcel<In, Out>[] = []
+  #queue: Parcel<In, Out>[] = []
   /** A few at most, the oldest first. */
   readonly #underWay: Call<In, Out>[] = []
   #flushing = false
@@ -131,6 +131,11 @@ export class Batcher<In, Out> {
 
   // Where calls are pipelined, half of what is there: while the store works on it, this side makes the next.
   #take(worthPipelining: number): Parcel<In, Out>[] {
+    if (this.#queue.length === 1) {
+      const only = this.#queue
+      this.#queue = []
+      return only
+    }
     const most = Math.min(this.#options.maxBatch(), Math.max(worthPipelining, this.#queue.length >> 1))
     let count = 0
     let parcels = 0
@@ -188,9 +193,14 @@ export class Batcher<In, Out> {
   /** True when this call's answer still matters. */
   #finish(call: Call<In, Out>): boolean {
     if (call.givenUp) return false
-    this.#underWay.splice(this.#underWay.indexOf(call), 1)
+    this.#ended(call)
     if (this.#queue.length > 0) this.#flushSoon()
     return true
+  }
+
+  #ended(call: Call<In, Out>): void {
+    if (this.#underWay.at(-1) === call) this.#underWay.pop()
+    else this.#underWay.splice(this.#underWay.indexOf(call), 1)
   }
 
   // One timer for all calls, left to fire when it is no longer needed: cheaper than one a call.
@@ -208,7 +218,7 @@ export class Batcher<In, Out> {
     for (const call of [...this.#underWay]) {
       if (now - call.sentAt < this.#options.timeoutMs) continue
       call.givenUp = true
-      this.#underWay.splice(this.#underWay.indexOf(call), 1)
+      this.#ended(call)
       const error = new BackendError(
         `The ${this.#options.store} store did not answer within ${this.#options.timeoutMs} ms.`,
         {

@@ -1,4 +1,6 @@
 import { uptime } from 'node:os'
+// Imported: the global one is looked up by a getter each time.
+import { performance } from 'node:perf_hooks'
 
 /** The client's clocks. Decisions use `now`; the other two may only shorten belief (see lease.ts). */
 export interface Clock {

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Hold } from './hold.js'
-import { type LineKey, lineText } from './line.js'
+import { isSameLine, type LineKey } from './line.js'
 
 /** The holds that the running async context is inside of, innermost first. Made by `use` and `lead` only. */
 interface Inside {
@@ -19,10 +19,9 @@ export function runInside<T>(holds: readonly Hold[], fn: () => T): T {
 
 /** This context's own hold on a line of that client, if it is inside one that is not over. */
 export function heldHere(desk: Hold['desk'], line: LineKey): Hold | undefined {
-  const text = lineText(line)
   for (let inside = storage.getStore(); inside !== undefined; inside = inside.outer) {
     const { hold } = inside
-    if (hold.desk === desk && lineText(hold.place.wish.line) === text && !hold.over) return hold
+    if (hold.desk === desk && isSameLine(hold.place.wish.line, line) && !hold.over) return hold
   }
   return undefined
 }

@@ -8,7 +8,7 @@ import { Farewell } from './farewell.js'
 import { Keeper } from './keeper.js'
 import { Lanes } from './lanes.js'
 import { Leaps } from './leaps.js'
-import { type LineKey, lineText } from './line.js'
+import { isSameLine, type LineKey } from './line.js'
 import { Liveliness } from './liveliness.js'
 import type { Place } from './place.js'
 import { type Member, Roster } from './roster.js'
@@ -72,9 +72,8 @@ export class Desk {
       if (place !== undefined) this.keeper.toldGranted(place, order)
     },
     moved: (line: LineKey) => {
-      const text = lineText(line)
       for (const place of [...this.waiting.values()]) {
-        if (lineText(place.wish.line) === text) this.keeper.renewNow(place)
+        if (isSameLine(place.wish.line, line)) this.keeper.renewNow(place)
       }
     },
     lost: (ids) => {

@@ -32,7 +32,7 @@ export class Hold {
   leave(): Promise<boolean> {
     this.#handles -= 1
     if (this.#handles > 0) return Promise.resolve(this.state() !== 'lost')
-    this.#farewell ??= this.#release(this.#keepMs())
+    this.#farewell ??= this.#release(true)
     return this.#farewell
   }
 
@@ -40,7 +40,7 @@ export class Hold {
   undo(): Promise<boolean> {
     this.#handles -= 1
     if (this.#handles > 0) return Promise.resolve(true)
-    this.#farewell ??= this.#release(0)
+    this.#farewell ??= this.#release(false)
     return this.#farewell
   }
 
@@ -53,11 +53,10 @@ export class Hold {
   }
 
   /** What can be said of the hold at this moment, by the clock and not by what a timer found. */
-  state(): 'held' | 'uncertain' | 'lost' | 'released' {
+  state(now: number = this.desk.clock.now()): 'held' | 'uncertain' | 'lost' | 'released' {
     const { desk, place } = this
     if (place.state === 'lost' || (place.kept && place.lostBecause !== undefined)) return 'lost'
     if (place.state !== 'held' || place.kept) return 'released'
-    const now = desk.clock.now()
     if (now >= place.deadline) {
       desk.keeper.lose(place, 'its lease ran out before the store answered a renewal')
       return 'lost'
@@ -68,16 +67,14 @@ export class Hold {
     return 'uncertain'
   }
 
-  #keepMs(): number {
-    return this.state() === 'lost' ? 0 : this.place.keepMs(this.desk.clock.now())
-  }
-
-  #release(keepMs: number): Promise<boolean> {
+  /** `keep`: others are kept out for what is left of its `minHold`. */
+  #release(keep: boolean): Promise<boolean> {
     const { desk, place } = this
-    const wasHeld = this.state() !== 'lost'
+    const now = desk.clock.now()
+    const wasHeld = this.state(now) !== 'lost'
+    const keepMs = keep && wasHeld ? place.keepMs(now) : 0
     // `close` has told the store already, or is about to; and once closed, what was lost before lapses by itself.
     if (place.lostBecause instanceof ClosedError || desk.closed) return Promise.resolve(false)
-    const now = desk.clock.now()
     const until = Math.min(place.lapsesAt, now + desk.callTimeoutMs)
     publish('release', () => ({ ...desk.describe(place), ms: now - place.heldSince }))
     if (keepMs > 0 && desk.backend.guarantees.minHold === 'process') {

@@ -61,6 +61,10 @@ export function byLine(a: LineKey, b: LineKey): number {
   return a.name < b.name ? -1 : a.name > b.name ? 1 : 0
 }
 
+export function isSameLine(a: LineKey, b: LineKey): boolean {
+  return a.kind === b.kind && a.name === b.name
+}
+
 /** A text that is the same for the same line and different for different ones. */
 export function lineText(line: LineKey): string {
   return `${line.kind}:${line.name}`

@@ -4,7 +4,7 @@ import type { Client } from './client.js'
 import type { Desk } from './desk.js'
 import { Hold } from './hold.js'
 import { Lease } from './lease.js'
-import type { LineKey } from './line.js'
+import { isSameLine, type LineKey } from './line.js'
 import { type AcquireOptions, type LockOptions, type Resolved, resolveOptions, type TryOptions } from './options.js'
 import type { Wish } from './place.js'
 
@@ -113,7 +113,7 @@ function checkWithin(lease: Lease, wish: Wish, desk: Desk): Hold {
   if (!(lease instanceof Lease)) throw new ConfigError('within is a lease of the same lock.')
   const hold = Lease.holdOf(lease)
   const { line, weight } = hold.place.wish
-  if (line.kind !== wish.line.kind || line.name !== wish.line.name) {
+  if (!isSameLine(line, wish.line)) {
     throw new ConfigError(
       `within: that lease is of '${line.name}' (${line.kind}), not of '${wish.line.name}' (${wish.line.kind}).`,
     )

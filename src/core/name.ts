@@ -16,7 +16,7 @@ export function checkName(name: unknown): string {
       `The name '${name.slice(0, 40)}…' has ${Buffer.byteLength(name)} bytes; at most ${LONGEST_NAME_BYTES} are kept alike by every store. Hash it first.`,
     )
   }
-  if (/[\uD800-\uDFFF]/.test(name) && !name.isWellFormed()) {
+  if (!name.isWellFormed()) {
     throw new ConfigError(`The name ${JSON.stringify(name)} has half of a surrogate pair, which is not text.`)
   }
   return name

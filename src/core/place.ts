@@ -199,7 +199,7 @@ export class Place implements Sleeper, Receiver<Standing>, Member<Place> {
       waitTtlMs: this.waitTtlMs,
       holder: this.holder,
       takeover: options.takeover,
-      ...(group === undefined ? undefined : { group }),
+      group,
     }
   }
 
@@ -210,7 +210,7 @@ export class Place implements Sleeper, Receiver<Standing>, Member<Place> {
       handle: this.handle,
       ttlMs: this.storeTtlMs,
       waitTtlMs: this.waitTtlMs,
-      ...(this.order === undefined ? undefined : { order: this.order }),
+      order: this.order,
     }
   }
 
@@ -221,7 +221,7 @@ export class Place implements Sleeper, Receiver<Standing>, Member<Place> {
       handle: this.handle,
       keepMs,
       tombstoneMs: this.unanswered ? CALL_LIFE_MS : 0,
-      ...(this.order === undefined ? undefined : { order: this.order }),
+      order: this.order,
     }
   }
 }
