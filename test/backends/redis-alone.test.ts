@@ -358,6 +358,28 @@ describe('clients', () => {
     client.disconnect()
   })
 
+  test.each([
+    ['ioredis', () => new Redis(server.url)],
+    ['ioredis with numbers as texts', () => new Redis(server.url, { stringNumbers: true })],
+    ['ioredis with a key prefix', () => new Redis(server.url, { keyPrefix: 'app:' })],
+    ['redis', () => createClient({ url: server.url }).connect()],
+  ])('%s: any name and note is written as it is, and let go of', async (kind, make) => {
+    const client = await make()
+    const locks = new Holdfast(redis(client))
+    const prefix = kind.endsWith('prefix') ? 'app:holdfast:' : 'holdfast:'
+    for (const name of ['plain', 'ünï ☃ 🔒', '$3\r\nfoo\r\n', '{a}b{}']) {
+      const lease = await locks.lock(name, { note: `of ${name}`, owner: 'Zoë\n' }).acquire()
+      const value = await raw.get(prefix + name)
+      expect(value?.split(' ')).toEqual(expect.arrayContaining(['hf1', '=', String(lease.fence)]))
+      expect(JSON.parse(value!.slice(value!.indexOf('[')))).toEqual(expect.arrayContaining(['Zoë\n', `of ${name}`]))
+      expect(await locks.lock(name).tryAcquire()).toBeUndefined()
+      expect(await lease.release()).toBe(true)
+      expect(await raw.exists(prefix + name)).toBe(0)
+    }
+    await locks.close()
+    client instanceof Redis ? client.disconnect() : client.destroy()
+  })
+
   test('one of redis that is not connected is refused', async () => {
     const locks = new Holdfast(redis(createClient({ url: server.url })))
     await expect(locks.lock('x').acquire()).rejects.toMatchObject({

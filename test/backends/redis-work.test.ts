@@ -175,6 +175,12 @@ describe('the short way, for a mutex that nobody stands in line for', () => {
 
   test('one script takes it, one lets it go, and a try that finds it held is told by the first', async () => {
     const { backend, join, leave } = port
+    const pair = async (id: string): Promise<void> => {
+      await backend.join([join(line, id)])
+      await backend.leave([leave(line, id)])
+    }
+    // A script that the server does not know yet is asked for twice.
+    await pair('first')
     const work = await workOf(async () => {
       expect(state(await backend.join([join(line, 'a')]))).toEqual(['granted'])
       expect(state(await backend.join([join(line, 'b', { wait: false })]))).toEqual(['refused'])

@@ -85,7 +85,7 @@ describe('a lost reply', () => {
     const lease = await far.lock('renew').acquire()
     proxy.replies.fault = 'drop'
     const renewal = lease.renew().catch(() => undefined)
-    await proxy.next('requests', 'EVALSHA')
+    await proxy.next('requests', 'evalsha')
     proxy.cutNow()
     await proxy.heal()
     await renewal

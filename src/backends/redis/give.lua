@@ -1,18 +1,10 @@
 -- Let go of mutexes that nobody stands in line for: the short way, with half of a line's keys. What it finds otherwise it
--- leaves as it is, for leave.lua. Keys and tickets: see line.lua.
+-- leaves as it is, for leave.lua. Keys and tickets: see line.lua. One alone: see give-one.lua.
 -- KEYS[1] the last order given, of no use here; then of each item: main, lease
 -- ARGV: their ids
 -- The reply is one text, an answer a line: '1' it was held and is free now, '-' whatever else.
 
 local call, sub = redis.call, string.sub
-
--- One, the usual case, before anything else is set up. A key of another type is an error, which leave.lua tells.
-if #KEYS == 3 then
-  local value, ours = redis.pcall('GET', KEYS[2]), 'hf1 ' .. ARGV[1] .. ' = '
-  if type(value) ~= 'string' or sub(value, 1, #ours) ~= ours or call('EXISTS', KEYS[3]) == 1 then return '-' end
-  call('DEL', KEYS[2])
-  return '1'
-end
 
 -- One command for all of them costs a fraction of one for each.
 local mains, leases, gone, answers = {}, {}, {}, {}

@@ -18,7 +18,7 @@ export function redis(client: RedisClient, options: RedisOptions = {}): FloorBac
 /** The same through an ioredis client that is this backend's own: connected when it opens, closed with it. */
 export function ownRedis(client: IoredisClient | IoredisCluster, options: RedisOptions = {}): FloorBackend {
   const connect = async (): Promise<IoredisWire> => {
-    const wire = new IoredisWire(client, true)
+    const wire = await IoredisWire.on(client, true)
     // What went wrong (a password, a database number) is only told by an event; the promise says that it closed, or yes.
     let told: Error | undefined
     const listener = (error: unknown): void => {
@@ -39,8 +39,8 @@ export function ownRedis(client: IoredisClient | IoredisCluster, options: RedisO
   return new RedisBackend(connect, isCluster(client), options)
 }
 
-function wireOf(client: RedisClient, ours: boolean): IoredisWire | NodeRedisWire {
-  if ('call' in client) return new IoredisWire(client, ours)
+async function wireOf(client: RedisClient, ours: boolean): Promise<IoredisWire | NodeRedisWire> {
+  if ('call' in client) return await IoredisWire.on(client, ours)
   if ('sendCommand' in client) return new NodeRedisWire(client, slotOf, ours)
   throw new ConfigError('That is not a client of ioredis or redis.')
 }

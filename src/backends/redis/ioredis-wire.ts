@@ -1,6 +1,8 @@
+import { packetSender, type SendPacket } from './ioredis-packets.js'
 import { slotOf } from './keys.js'
 import { type Counted, onSilence } from './silence.js'
 import type { Wire } from './wire.js'
+import { packet, type Words } from './words.js'
 
 /** What is used of an ioredis `Redis`. Written out here, so that the package's types do not need the library. */
 export interface IoredisClient {
@@ -47,15 +49,22 @@ export class IoredisWire implements Wire {
   readonly ownPrefix: string
   readonly #client: IoredisClient | IoredisCluster
   readonly #ours: boolean
+  readonly #sendPacket: SendPacket | undefined
   readonly #undo: (() => void)[] = []
   #inbox: IoredisClient | undefined
   #closed = false
 
-  constructor(client: IoredisClient | IoredisCluster, ours: boolean) {
+  /** `ours`: to be closed with the wire. */
+  static async on(client: IoredisClient | IoredisCluster, ours: boolean): Promise<IoredisWire> {
+    return new IoredisWire(client, ours, await packetSender(client))
+  }
+
+  private constructor(client: IoredisClient | IoredisCluster, ours: boolean, sendPacket: SendPacket | undefined) {
     this.#client = client
     this.#ours = ours
     this.cluster = isCluster(client)
     this.ownPrefix = client.options.keyPrefix ?? ''
+    this.#sendPacket = sendPacket
     if (!ours) return
     quiet(client)
     this.#revive(client)
@@ -66,6 +75,11 @@ export class IoredisWire implements Wire {
 
   send(command: readonly string[]): Promise<unknown> {
     return this.#client.call(command[0]!, command.slice(1))
+  }
+
+  sendAround(before: Words, word: string, after: Words): Promise<unknown> {
+    if (this.#sendPacket === undefined) return this.send([...before.list, word, ...after.list])
+    return this.#sendPacket(packet(before, word, after))
   }
 
   async sendAndWait(
@@ -129,7 +143,7 @@ export class IoredisWire implements Wire {
 
   async another(): Promise<Wire> {
     const client = isCluster(this.#client) ? this.#client.duplicate() : this.#client.duplicate({ lazyConnect: true })
-    const wire = new IoredisWire(client, true)
+    const wire = await IoredisWire.on(client, true)
     if (client.status === 'wait') await client.connect()
     return wire
   }

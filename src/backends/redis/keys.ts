@@ -1,5 +1,6 @@
 import { ConfigError } from '../../core/errors.js'
 import type { Kind, LineKey } from '../../core/line.js'
+import type { Words } from './words.js'
 
 /** The keys of one line, as the scripts want them. All are in one slot. */
 export interface LineKeys {
@@ -9,6 +10,9 @@ export interface LineKeys {
   readonly tickets: string
   /** Somebody was found there not long ago. */
   crowded: boolean
+  /** How the calls begin that take and give this mutex alone. */
+  take: Words | undefined
+  give: Words | undefined
   /** Where they are on a Cluster; 0 elsewhere. */
   readonly slot: number
 }
@@ -80,6 +84,8 @@ export class Keys {
       lease,
       tickets,
       crowded: false,
+      take: undefined,
+      give: undefined,
       slot,
     }
   }

@@ -1,5 +1,6 @@
 import { ConfigError } from '../../core/errors.js'
 import type { Wire } from './wire.js'
+import type { Words } from './words.js'
 
 /** What is used of a client of the package `redis`. Written out here, so that the package's types do not need it. */
 export interface NodeRedisClient {
@@ -54,6 +55,10 @@ export class NodeRedisWire implements Wire {
   send(command: readonly string[], key?: string): Promise<unknown> {
     if (isCluster(this.#client)) return this.#client.sendCommand(key, false, [...command])
     return this.#client.sendCommand(command)
+  }
+
+  sendAround(before: Words, word: string, after: Words, key: string): Promise<unknown> {
+    return this.send([...before.list, word, ...after.list], key)
   }
 
   async sendAndWait(

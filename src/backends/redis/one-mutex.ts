@@ -1,20 +1,26 @@
-import type { JoinRequest, LeaveRequest } from '../../core/backend.js'
+import type { JoinRequest, LeaveRequest, Standing } from '../../core/backend.js'
 import type { Keys } from './keys.js'
 import type { Scripts } from './scripts.js'
 import { holderText } from './ticket.js'
+import type { Wire } from './wire.js'
+import { keptWords, type Words, words } from './words.js'
 
-/** In a script call, the place of the key by which a Cluster's node is found. */
-export const MAIN_KEY = 4
+/** How the server is told which script: by its hash, or by its text when it does not know it (any more). */
+export type Naming = 'hash' | 'text'
+
+const NOTHING = words([])
 
 /**
- * The commonest calls by far, one plain mutex asked for or let go of: the same scripts and answers as for many items,
- * without whatever only many need. A quorum makes ten of them for a pair, one after the other in one process.
+ * The commonest calls by far, one plain mutex asked for or let go of: scripts of their own, and commands of which all
+ * but the ticket's id is spelt already. A quorum makes ten of them for a pair, one after the other.
  */
 export class OneMutex {
   readonly #keys: Keys
   readonly #scripts: Scripts
   /** What stands in every ticket between its id and its order. */
   readonly #middle: string
+  /** How the last take ended: mostly, the next one asks for the same. */
+  #end: { readonly ttl: string; readonly rest: string; readonly words: Words } | undefined
 
   constructor(keys: Keys, scripts: Scripts, channel: string) {
     this.#keys = keys
@@ -22,34 +28,43 @@ export class OneMutex {
     this.#middle = ` = 1 1 ${channel} `
   }
 
-  /** The command that takes; undefined when these requests ask for more than one plain mutex, or others stand there. */
-  take(requests: readonly JoinRequest[]): string[] | undefined {
-    if (requests.length !== 1) return undefined
-    const { line, id, ttlMs, floor, holder } = requests[0]!
-    if (!isPlainJoin(requests[0]!)) return undefined
-    const { main, lease, slot, crowded } = this.#keys.of(line)
-    if (crowded) return undefined
-    const [ttl, least] = [String(Math.ceil(ttlMs)), floor === undefined ? '' : String(floor)]
-    const [middle, rest] = [this.#middle, ` ${holderText(holder)}`]
-    return ['EVALSHA', this.#scripts.take.sha, '3', this.#keys.last(slot), main, lease, ttl, least, middle, rest, id]
+  /** Takes, or asks in vain; undefined when these requests ask for more than one plain mutex, or others stand there. */
+  take(requests: readonly JoinRequest[], wire: Wire, by: Naming): Promise<unknown> | undefined {
+    if (requests.length !== 1 || !isPlainJoin(requests[0]!)) return undefined
+    const { line, id } = requests[0]!
+    const keys = this.#keys.of(line)
+    if (keys.crowded) return undefined
+    const { main, lease, slot } = keys
+    const [ticket, end] = [`hf1 ${id}${this.#middle}`, this.#endOf(requests[0]!)]
+    const { sha, text } = this.#scripts.takeOne
+    const all = ['3', this.#keys.last(slot), main, lease]
+    if (by === 'text') return wire.send(['eval', text, ...all, ticket, ...end.list], main)
+    keys.take ??= keptWords(['evalsha', sha, ...all])
+    return wire.sendAround(keys.take, ticket, end, main)
   }
 
   /** What became of it; undefined: somebody is there, so it must stand in line. */
-  taken(reply: unknown, { line, wait }: JoinRequest): string | undefined {
-    const answer = String(reply)
-    if (answer.startsWith('g')) return answer
-    if (answer === 'h' && !wait) return 'r'
+  taken(reply: unknown, { line, wait, ttlMs }: JoinRequest): Standing | undefined {
+    if (typeof reply === 'number' || isOrder(reply)) {
+      return { state: 'granted', order: BigInt(reply), ttlMs: Math.ceil(ttlMs) }
+    }
+    if (String(reply) === 'h' && !wait) return { state: 'refused' }
     this.#keys.of(line).crowded = true
     return undefined
   }
 
-  /** The command that lets go; undefined likewise. */
-  give(requests: readonly LeaveRequest[]): string[] | undefined {
-    if (requests.length !== 1) return undefined
+  /** Lets go, or tries in vain; undefined likewise. */
+  give(requests: readonly LeaveRequest[], wire: Wire, by: Naming): Promise<unknown> | undefined {
+    if (requests.length !== 1 || !isPlainLeave(requests[0]!)) return undefined
     const { line, id } = requests[0]!
-    if (!isPlainLeave(requests[0]!)) return undefined
-    const { main, lease, slot, crowded } = this.#keys.of(line)
-    return crowded ? undefined : ['EVALSHA', this.#scripts.give.sha, '3', this.#keys.last(slot), main, lease, id]
+    const keys = this.#keys.of(line)
+    if (keys.crowded) return undefined
+    const { main, lease } = keys
+    const ticket = `hf1 ${id} = `
+    const { sha, text } = this.#scripts.giveOne
+    if (by === 'text') return wire.send(['eval', text, '2', main, lease, ticket], main)
+    keys.give ??= keptWords(['evalsha', sha, '2', main, lease])
+    return wire.sendAround(keys.give, ticket, NOTHING, main)
   }
 
   /** True when it is free now; otherwise the line must be looked at. */
@@ -58,6 +73,18 @@ export class OneMutex {
     if (!isFree) this.#keys.of(line).crowded = true
     return isFree
   }
+
+  #endOf({ ttlMs, floor, holder }: JoinRequest): Words {
+    const [ttl, rest] = [String(Math.ceil(ttlMs)), ` ${holderText(holder)}`]
+    if (floor !== undefined) return words([rest, ttl, String(floor)])
+    if (this.#end?.ttl !== ttl || this.#end.rest !== rest) this.#end = { ttl, rest, words: keptWords([rest, ttl]) }
+    return this.#end.words
+  }
+}
+
+/** A client may be set up to give numbers as texts. */
+function isOrder(reply: unknown): reply is string {
+  return /^\d+$/.test(String(reply))
 }
 
 /** A mutex asked for, with nothing special about it. */

@@ -1,6 +1,6 @@
 import type { Origin } from '../../core/backend.js'
 import type { Keys } from './keys.js'
-import { isNoScript } from './script-caller.js'
+import { runScript } from './run-script.js'
 import type { Script } from './scripts.js'
 import type { Wire } from './wire.js'
 
@@ -25,10 +25,5 @@ export async function readOrigin(wire: Wire, keys: Keys): Promise<Origin> {
 /** Makes sure that no order at or below the floor is given from now on. */
 export async function raiseFloor(wire: Wire, keys: Keys, script: Script, floor: bigint, run: string): Promise<void> {
   const rest = ['2', keys.last(0), keys.mark(), String(floor), run]
-  try {
-    await wire.send(['EVALSHA', script.sha, ...rest], keys.last(0))
-  } catch (error) {
-    if (!isNoScript(error)) throw error
-    await wire.send(['EVAL', script.text, ...rest], keys.last(0))
-  }
+  await runScript(wire, script, rest, keys.last(0))
 }

@@ -19,9 +19,10 @@ import { addRenewals, standing } from './items.js'
 import { costOf, Joining } from './joining.js'
 import { Keys } from './keys.js'
 import { Leaving } from './leaving.js'
-import { MAIN_KEY, OneMutex } from './one-mutex.js'
+import { type Naming, OneMutex } from './one-mutex.js'
 import { raiseFloor, readOrigin } from './origin.js'
-import { type Delivery, isNoScript, ScriptCaller } from './script-caller.js'
+import { isNoScript } from './run-script.js'
+import { type Delivery, ScriptCaller } from './script-caller.js'
 import { type Scripts, scripts } from './scripts.js'
 import { earlierTickets, type Looking, names, view } from './view.js'
 import type { Wire } from './wire.js'
@@ -101,18 +102,19 @@ export class RedisBackend implements FloorBackend {
   }
 
   join(requests: readonly JoinRequest[]): Promise<Standing[]> {
-    const command = this.#options.replicas === 0 ? this.#oneMutex?.take(requests) : undefined
-    if (command === undefined) return this.#joinAll(requests)
-    const doing = 'join a line'
-    const request = requests[0]!
-    return this.#open.join.send(command, command[MAIN_KEY]).then(
+    return this.#joinOne(requests, 'hash') ?? this.#joinAll(requests)
+  }
+
+  #joinOne(requests: readonly JoinRequest[], by: Naming): Promise<Standing[]> | undefined {
+    if (this.#options.replicas > 0) return undefined
+    return this.#oneMutex?.take(requests, this.#open.join, by)?.then(
       (reply) => {
-        const answer = this.#oneMutex!.taken(reply, request)
-        return answer === undefined ? this.#joinAll(requests) : [this.#stood(answer, request, doing)]
+        const standing = this.#oneMutex!.taken(reply, requests[0]!)
+        return standing === undefined ? this.#joinAll(requests) : [standing]
       },
       (error: unknown) => {
-        if (!isNoScript(error)) throw failure(error, doing)
-        return this.#joinAll(requests)
+        if (by === 'text' || !isNoScript(error)) throw failure(error, 'join a line')
+        return this.#joinOne(requests, 'text') ?? this.#joinAll(requests)
       },
     )
   }
@@ -140,13 +142,15 @@ export class RedisBackend implements FloorBackend {
 
   leave(tickets: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
     if (this.#waiting.size > 0) for (const { id } of tickets) this.#waiting.delete(id)
-    const command = this.#oneMutex?.give(tickets)
-    if (command === undefined) return this.#leaveAll(tickets)
-    return this.#open.main.send(command, command[MAIN_KEY]).then(
+    return this.#leaveOne(tickets, 'hash') ?? this.#leaveAll(tickets)
+  }
+
+  #leaveOne(tickets: readonly LeaveRequest[], by: Naming): Promise<(boolean | BackendError)[]> | undefined {
+    return this.#oneMutex?.give(tickets, this.#open.main, by)?.then(
       (reply) => (this.#oneMutex!.given(reply, tickets[0]!) ? [true] : this.#leaveAll(tickets)),
       (error: unknown) => {
-        if (!isNoScript(error)) throw failure(error, 'leave a line')
-        return this.#leaveAll(tickets)
+        if (by === 'text' || !isNoScript(error)) throw failure(error, 'leave a line')
+        return this.#leaveOne(tickets, 'text') ?? this.#leaveAll(tickets)
       },
     )
   }

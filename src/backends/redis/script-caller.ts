@@ -2,6 +2,7 @@ import type { BackendError } from '../../core/errors.js'
 import type { LineKey } from '../../core/line.js'
 import { failure } from './failure.js'
 import type { Keys, LineKeys } from './keys.js'
+import { isNoScript } from './run-script.js'
 import type { Script } from './scripts.js'
 import type { Wire } from './wire.js'
 
@@ -109,7 +110,7 @@ export class ScriptCaller {
     const first = keys[0]!
     const short = call.keys === 'ends'
     const count = 1 + (short ? 2 : 4) * keys.length
-    const command = ['EVALSHA', call.script.sha, String(count), this.#keys.last(first.slot)]
+    const command = ['evalsha', call.script.sha, String(count), this.#keys.last(first.slot)]
     for (const { main, order, lease, tickets } of keys) {
       if (short) command.push(main, lease)
       else command.push(main, order, lease, tickets)
@@ -142,7 +143,7 @@ async function load<Request>(
 ): Promise<[unknown, boolean]> {
   if (!isNoScript(error)) throw failure(error, call.by.doing)
   try {
-    return await send(call.by, ['EVAL', call.script.text, ...command.slice(2)], key)
+    return await send(call.by, ['eval', call.script.text, ...command.slice(2)], key)
   } catch (failed) {
     throw failure(failed, call.by.doing)
   }
@@ -153,8 +154,4 @@ async function send(by: Delivery, command: string[], key: string): Promise<[unkn
   if (replicas === 0) return [await wire.send(command, key), true]
   const [reply, acknowledged] = await wire.sendAndWait(command, key, replicas, replicaTimeoutMs)
   return [reply, acknowledged >= replicas]
-}
-
-export function isNoScript(error: unknown): boolean {
-  return error instanceof Error && error.message.includes('NOSCRIPT')
 }

@@ -8,6 +8,8 @@ export interface Script {
 }
 
 export interface Scripts {
+  readonly takeOne: Script
+  readonly giveOne: Script
   readonly take: Script
   readonly give: Script
   readonly join: Script
@@ -26,6 +28,8 @@ export function scripts(majorVersion: number): Scripts {
   const line = read('line')
   const withLine = (name: string): string => read(name).replace('-- include line.lua\n', () => line)
   return {
+    takeOne: script(read('take-one')),
+    giveOne: script(read('give-one')),
     take: script(read('take')),
     give: script(read('give')),
     join: script(withLine('join')),

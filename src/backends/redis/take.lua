@@ -1,25 +1,10 @@
 -- Take mutexes that nobody stands in line for: the short way, with half of a line's keys. What it finds otherwise it leaves
--- as it is, for join.lua. Keys and tickets: see line.lua.
+-- as it is, for join.lua. Keys and tickets: see line.lua. One alone: see take-one.lua.
 -- KEYS[1] the last order given; then of each item: main, lease
 -- ARGV: TTL, FLOOR ('' for none), what stands in a ticket between its id and its order, what stands after, then the ids
 -- The reply is one text, an answer a line: 'g' and the order, 'h' held by another, '-' whatever else.
 
 local call = redis.call
-
--- One that is free, the usual case, before anything else is set up.
-if #KEYS == 3 and call('EXISTS', KEYS[2], KEYS[3]) == 0 then
-  local time = call('TIME')
-  local order = time[1] * 1000000 + time[2]
-  if ARGV[2] ~= '' and tonumber(ARGV[2]) > order then order = tonumber(ARGV[2]) end
-  local text = string.format('%.0f', order)
-  local last = call('SET', KEYS[1], text, 'GET')
-  if last and tonumber(last) >= order then
-    text = string.format('%.0f', last + 1)
-    call('SET', KEYS[1], text)
-  end
-  call('SET', KEYS[2], 'hf1 ' .. ARGV[5] .. ARGV[3] .. text .. ARGV[4], 'PX', ARGV[1])
-  return 'g' .. text
-end
 
 local count, format, leases, answers = (#KEYS - 1) / 2, string.format, {}, {}
 
@@ -42,7 +27,6 @@ local function taken(item)
 end
 
 for item = 1, count do leases[item] = KEYS[2 * item + 1] end
-if count == 1 then return taken(1) end
 
 -- One command asks for all leases: mostly there are none. NX: two items may name one line.
 local nobody, order = call('EXISTS', unpack(leases)) == 0, draw()

@@ -1,7 +1,7 @@
 import type { JoinRequest, LineView, TicketView } from '../../core/backend.js'
 import { KINDS, type LineKey } from '../../core/line.js'
 import type { Keys, LineKeys } from './keys.js'
-import { isNoScript } from './script-caller.js'
+import { runScript } from './run-script.js'
 import type { Script } from './scripts.js'
 import { type ParsedTicket, parseTicket } from './ticket.js'
 import type { Wire } from './wire.js'
@@ -97,10 +97,5 @@ function age(ticket: ParsedTicket, now: number): number {
 
 async function page(look: Looking, keys: LineKeys, kind: string, after: bigint): Promise<string[]> {
   const rest = ['4', keys.main, keys.order, keys.lease, keys.tickets, kind, String(after), String(PAGE)]
-  try {
-    return ((await look.wire.send(['EVALSHA', look.script.sha, ...rest], keys.main)) as unknown[]).map(String)
-  } catch (error) {
-    if (!isNoScript(error)) throw error
-    return ((await look.wire.send(['EVAL', look.script.text, ...rest], keys.main)) as unknown[]).map(String)
-  }
+  return ((await runScript(look.wire, look.script, rest, keys.main)) as unknown[]).map(String)
 }
