@@ -29,13 +29,14 @@ const DRAIN_LIMIT_MS = 20_000
 const SHORT_DRAIN_MS = 2_000
 const DRAINS = 5
 
-const LAPS = 8
-const LAP_MS = 250
-const WARM_UP_LAPS = 4
+const LAPS = 40
+const LAP_MS = 50
+const WARM_UP_LAPS = 20
 
 /**
  * Pairs a second with this many in flight, each on a name of its own. The contenders take turns in short laps, so that
- * a machine that is busy for a while is busy for all of them; each one's middle lap counts.
+ * a machine that is busy for a while, or has client and server on one core for a while, has that for all of them; and
+ * each round begins with another, so that nobody always comes after the same. Each one's middle lap counts.
  */
 export async function pairs(
   lockers: ReadonlyMap<string, Locker | Runner>,
@@ -44,12 +45,17 @@ export async function pairs(
   const laps = new Map<string, Pairs[]>()
   // Steady state is what is measured: the first laps are for the compiler.
   for (let round = -WARM_UP_LAPS; round < LAPS; round += 1) {
-    for (const [name, locker] of lockers) {
+    for (const [name, locker] of turned([...lockers], round + WARM_UP_LAPS)) {
       const done = 'pairs' in locker ? await locker.pairs(inFlight, LAP_MS) : await lap(locker, inFlight)
       if (round >= 0) laps.set(name, [...(laps.get(name) ?? []), done])
     }
   }
   return new Map([...laps].map(([name, all]) => [name, middle(all)]))
+}
+
+function turned<T>(list: readonly T[], by: number): T[] {
+  const first = by % list.length
+  return [...list.slice(first), ...list.slice(0, first)]
 }
 
 async function lap(locker: Locker, inFlight: number): Promise<Pairs> {
