@@ -18,8 +18,8 @@ import { Place, type Wish } from './place.js'
 export class Client {
   readonly desk: Desk
   readonly id: string = randomUUID()
-  readonly #host: string = hostname()
-  readonly #pid: number = process.pid
+  /** Who holds, unless more is said of it. */
+  readonly #self: Holder = { owner: this.id, client: this.id, host: hostname(), pid: process.pid }
   #opening: Promise<void> | undefined
   #opened = false
   #closing: Promise<void> | undefined
@@ -155,11 +155,14 @@ export class Client {
     return this.#closing
   }
 
-  #holder({ owner = this.id, note, also }: Resolved): Holder {
-    const holder = { owner, client: this.id, host: this.#host, pid: this.#pid }
-    return note === undefined && also === undefined
-      ? holder
-      : { ...holder, ...(note === undefined ? undefined : { note }), ...(also === undefined ? undefined : { also }) }
+  #holder({ owner, note, also }: Resolved): Holder {
+    if (owner === undefined && note === undefined && also === undefined) return this.#self
+    return {
+      ...this.#self,
+      ...(owner === undefined ? undefined : { owner }),
+      ...(note === undefined ? undefined : { note }),
+      ...(also === undefined ? undefined : { also }),
+    }
   }
 
   async #open(): Promise<void> {

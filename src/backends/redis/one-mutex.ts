@@ -20,7 +20,7 @@ export class OneMutex {
   /** What stands in every ticket between its id and its order. */
   readonly #middle: string
   /** How the last take ended: mostly, the next one asks for the same. */
-  #end: { readonly ttl: string; readonly rest: string; readonly words: Words } | undefined
+  #end: { readonly ttlMs: number; readonly holder: string; readonly words: Words } | undefined
 
   constructor(keys: Keys, scripts: Scripts, channel: string) {
     this.#keys = keys
@@ -35,12 +35,12 @@ export class OneMutex {
     const keys = this.#keys.of(line)
     if (keys.crowded) return undefined
     const { main, lease, slot } = keys
-    const [ticket, end] = [`hf1 ${id}${this.#middle}`, this.#endOf(requests[0]!)]
     const { sha, text } = this.#scripts.takeOne
-    const all = ['3', this.#keys.last(slot), main, lease]
-    if (by === 'text') return wire.send(['eval', text, ...all, ticket, ...end.list], main)
-    keys.take ??= keptWords(['evalsha', sha, ...all])
-    return wire.sendAround(keys.take, ticket, end, main)
+    keys.take ??= keptWords(['evalsha', sha, '3', this.#keys.last(slot), main, lease])
+    const ticket = `hf1 ${id}${this.#middle}`
+    const end = this.#endOf(requests[0]!)
+    if (by === 'hash') return wire.sendAround(keys.take, ticket, end, main)
+    return wire.send(['eval', text, ...keys.take.list.slice(2), ticket, ...end.list], main)
   }
 
   /** What became of it; undefined: somebody is there, so it must stand in line. */
@@ -60,11 +60,11 @@ export class OneMutex {
     const keys = this.#keys.of(line)
     if (keys.crowded) return undefined
     const { main, lease } = keys
-    const ticket = `hf1 ${id} = `
     const { sha, text } = this.#scripts.giveOne
-    if (by === 'text') return wire.send(['eval', text, '2', main, lease, ticket], main)
     keys.give ??= keptWords(['evalsha', sha, '2', main, lease])
-    return wire.sendAround(keys.give, ticket, NOTHING, main)
+    const ticket = `hf1 ${id} = `
+    if (by === 'hash') return wire.sendAround(keys.give, ticket, NOTHING, main)
+    return wire.send(['eval', text, ...keys.give.list.slice(2), ticket], main)
   }
 
   /** True when it is free now; otherwise the line must be looked at. */
@@ -75,10 +75,11 @@ export class OneMutex {
   }
 
   #endOf({ ttlMs, floor, holder }: JoinRequest): Words {
-    const [ttl, rest] = [String(Math.ceil(ttlMs)), ` ${holderText(holder)}`]
-    if (floor !== undefined) return words([rest, ttl, String(floor)])
-    if (this.#end?.ttl !== ttl || this.#end.rest !== rest) this.#end = { ttl, rest, words: keptWords([rest, ttl]) }
-    return this.#end.words
+    const text = holderText(holder)
+    if (this.#end?.ttlMs !== ttlMs || this.#end.holder !== text) {
+      this.#end = { ttlMs, holder: text, words: keptWords([` ${text}`, String(Math.ceil(ttlMs))]) }
+    }
+    return floor === undefined ? this.#end.words : words([...this.#end.words.list, String(floor)])
   }
 }
 
