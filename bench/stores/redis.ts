@@ -17,8 +17,19 @@ export interface Client {
   disconnect(): void
 }
 
+interface Library {
+  readonly Redis: new (url: string) => Client
+}
+
+/** The version that the peers want. */
 export async function ioredis(url: string): Promise<Client> {
-  const { Redis } = await importPeer<{ Redis: new (url: string) => Client }>('ioredis')
+  const { Redis } = await importPeer<Library>('ioredis')
+  return new Redis(url)
+}
+
+/** The version that Holdfast runs on here: what it costs beyond its library is to be seen. */
+async function ownIoredis(url: string): Promise<Client> {
+  const { Redis } = (await import('ioredis')) as unknown as Library
   return new Redis(url)
 }
 
@@ -35,7 +46,7 @@ function byHand(
     role: 'raw',
     not: { drain: 'it cannot wait', hot: 'it cannot wait' },
     open: async (url) => {
-      const client = await ioredis(url)
+      const client = await ownIoredis(url)
       const take = await taker(client)
       const sha = String(await client.script('LOAD', COMPARE_AND_DELETE))
       return {
