@@ -377,7 +377,8 @@ describe('clients', () => {
       expect(await raw.exists(prefix + name)).toBe(0)
     }
     await locks.close()
-    client instanceof Redis ? client.disconnect() : client.destroy()
+    if (client instanceof Redis) client.disconnect()
+    else client.destroy()
   })
 
   test('one of redis that is not connected is refused', async () => {
