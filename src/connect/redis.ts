@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { ClusterOptions, RedisOptions as ClientOptions } from 'ioredis'
 import { type IoredisClient, type IoredisCluster, ownRedis, type RedisOptions } from '../backends/redis/index.js'
+import { NEVER_AGAIN } from '../backends/redis/ioredis-wire.js'
 import type { Backend, FloorBackend } from '../core/backend.js'
 import { durationMs } from '../core/duration.js'
 import { ConfigError } from '../core/errors.js'
@@ -29,6 +30,7 @@ export async function openRedis(url: StoreUrl): Promise<FloorBackend> {
     }
     case 'redis+cluster:': {
       checkQuery(url, COMMON)
+      if (database(url.path) !== 0) throw new ConfigError('A Cluster has database 0 only: leave out the path of the URL.')
       const cluster: ClusterOptions = {
         // A connection that owes an answer for so long is broken: no call outlives it.
         redisOptions: { ...settings, socketTimeout: 10_000 },
@@ -69,16 +71,13 @@ async function library(): Promise<Library> {
   }
 }
 
-/** Nothing is queued or sent again by the library: core decides that, and knows what may be sent twice. */
 function clientSettings(url: StoreUrl): ClientOptions {
   return {
     ...(url.user === undefined ? {} : { username: url.user }),
     ...(url.password === undefined ? {} : { password: url.password }),
     ...tls(url),
     lazyConnect: true,
-    enableOfflineQueue: false,
-    autoResendUnfulfilledCommands: false,
-    maxRetriesPerRequest: 0,
+    ...NEVER_AGAIN,
     connectTimeout: 5_000,
     retryStrategy: (times) => Math.min(25 * 2 ** Math.min(times, 6), 1_000),
   }
@@ -86,7 +85,8 @@ function clientSettings(url: StoreUrl): ClientOptions {
 
 function tls(url: StoreUrl): ClientOptions {
   const file = (name: string): string | undefined => url.query.get(name) ?? undefined
-  const asked = url.scheme === 'rediss:' || ['1', 'true', 'yes'].includes(url.query.get('tls') ?? '')
+  const asked = flag(url, 'tls') ?? url.scheme === 'rediss:'
+  if (!asked && url.scheme === 'rediss:') throw new ConfigError('rediss:// is TLS: leave out tls, or write redis://.')
   const files = Object.fromEntries(
     (['ca', 'cert', 'key'] as const).flatMap((name) => {
       const path = file(name)
@@ -95,8 +95,8 @@ function tls(url: StoreUrl): ClientOptions {
   )
   const servername = url.query.get('servername')
   if (!asked) {
-    if (Object.keys(files).length > 0)
-      throw new ConfigError('The URL names a certificate but not TLS: write rediss:// or tls=true.')
+    if (Object.keys(files).length > 0 || servername !== null)
+      throw new ConfigError('The URL names a certificate or server name but not TLS: write rediss:// or tls=true.')
     return {}
   }
   return { tls: { ...files, ...(servername === null ? {} : { servername }) } }
@@ -116,7 +116,7 @@ function throughSentinels(url: StoreUrl, Redis: Library['Redis'], settings: Clie
 function sentinelSettings(url: StoreUrl): ClientOptions {
   const user = url.query.get('sentinelUser')
   const password = url.query.get('sentinelPassword')
-  const secure = ['1', 'true', 'yes'].includes(url.query.get('sentinelTls') ?? '')
+  const secure = flag(url, 'sentinelTls') ?? false
   return {
     sentinels: hosts(url, 26_379),
     ...(user === null ? {} : { sentinelUsername: user }),
@@ -129,6 +129,15 @@ function sentinelSettings(url: StoreUrl): ClientOptions {
 function hosts(url: StoreUrl, port: number): { host: string; port: number }[] {
   if (url.hosts.length === 0) return [{ host: 'localhost', port }]
   return url.hosts.map((each) => ({ host: each.host, port: each.port ?? port }))
+}
+
+/** What is misspelt must not mean no. */
+function flag(url: StoreUrl, name: string): boolean | undefined {
+  const text = url.query.get(name)
+  if (text === null) return undefined
+  if (['1', 'true', 'yes'].includes(text)) return true
+  if (['0', 'false', 'no'].includes(text)) return false
+  throw new ConfigError(`${name} is true or false, not '${text}'.`)
 }
 
 function database(path: string): number {

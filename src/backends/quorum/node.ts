@@ -37,7 +37,9 @@ export class Node {
 
   /** Resolves when the server has been asked once, whatever it said. Goes on trying until closed. */
   async start(): Promise<void> {
-    this.#opening = this.#open()
+    this.#closed = false
+    // One that was under way when the quorum was closed, and opened again since, may still come.
+    this.#opening = this.#opening.then(() => (this.#opened ? undefined : this.#open()))
     await this.#opening
     if (this.#opened) await this.check()
   }
@@ -95,7 +97,10 @@ export class Node {
   async close(): Promise<void> {
     this.#closed = true
     clearTimeout(this.#timer)
-    if (this.#opened) await this.backend.close()
+    if (!this.#opened) return
+    this.#opened = false
+    this.unfit = 'it was not reached yet'
+    await this.backend.close()
   }
 
   async #open(): Promise<void> {
@@ -106,6 +111,7 @@ export class Node {
         lost: (ids) => this.#options.lost(this, ids),
         unsure: () => this.#doubt(),
       })
+      if (this.#closed) return await this.backend.close()
       this.#opened = true
       this.#failures = 0
     } catch (error) {

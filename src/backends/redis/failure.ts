@@ -33,12 +33,27 @@ export function itemFailure(text: string, doing: string): BackendError {
 export function failure(error: unknown, doing: string): BackendError {
   if (error instanceof BackendError) return error
   const message = error instanceof Error ? error.message : String(error)
-  const word = /^-?([A-Z]{2,})(?: |$)/.exec(message)?.[1]
+  const word = wordOf(message)
   const retryable = word === undefined || PASSING.has(word)
   const advice =
     ADVICE[word ?? ''] ?? (retryable ? 'Asked again, it may answer.' : 'Asked again, it will say the same.')
   return new BackendError(`Redis failed to ${doing}: ${message}${/[.!?]$/.test(message) ? '' : '.'} ${advice}`, {
     retryable,
-    cause: error,
+    cause: withoutCommand(error),
   })
+}
+
+/** The word by which Redis says what kind of error it is. */
+function wordOf(message: string): string | undefined {
+  if (message.includes("can't run this command")) return 'NOPERM'
+  // Before version 7 a script's error is told as text: 'ERR Error running script (…): @user_script: 14: -READONLY …'.
+  const inScript = /@user_script: ?\d+: -([A-Z]{2,}) /.exec(message)?.[1]
+  return inScript ?? /^-?([A-Z]{2,})(?: |$)/.exec(message)?.[1]
+}
+
+/** ioredis notes on its errors which command they are about, and one of the words of AUTH is the password. */
+function withoutCommand(error: unknown): unknown {
+  if (!(error instanceof Error) || !('command' in error)) return error
+  const { name, message, stack } = error
+  return Object.assign(new Error(message), { name, stack })
 }

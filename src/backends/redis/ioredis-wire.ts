@@ -38,6 +38,12 @@ export interface IoredisCluster {
   disconnect(): void
 }
 
+/** Core decides what is asked again, and knows what may be sent twice. */
+export const NEVER_AGAIN = {
+  autoResendUnfulfilledCommands: false,
+  maxRetriesPerRequest: 0,
+  enableOfflineQueue: false,
+} as const
 /** How long the inbox of a Cluster waits before it tries the next node. */
 const NEXT_NODE_MS = 200
 /** How long a client that the library has ended rests before it is connected again. */
@@ -142,7 +148,9 @@ export class IoredisWire implements Wire {
   }
 
   async another(): Promise<Wire> {
-    const client = isCluster(this.#client) ? this.#client.duplicate() : this.#client.duplicate({ lazyConnect: true })
+    // Nothing is sent again by the library: a WAIT that comes alone over a new connection waits for nothing.
+    const settings = { lazyConnect: true, ...NEVER_AGAIN }
+    const client = isCluster(this.#client) ? this.#client.duplicate() : this.#client.duplicate(settings)
     const wire = await IoredisWire.on(client, true)
     if (client.status === 'wait') await client.connect()
     return wire
@@ -159,11 +167,13 @@ export class IoredisWire implements Wire {
   // The library gives a client up for good when a failover is told of in the very moment in which it asks the Sentinels
   // for the master. For all that is known here, the master may be there again any time.
   #revive(client: IoredisClient | IoredisCluster): void {
-    client.on('end', () => {
+    const revive = (): void => {
       setTimeout(() => {
         if (!this.#closed && client.status === 'end') client.connect().catch(() => undefined)
       }, REVIVE_MS).unref()
-    })
+    }
+    client.on('end', revive)
+    this.#undo.push(() => client.off('end', revive))
   }
 
   // A message published on any node reaches all of them, so the inbox may be anywhere: when its node goes, elsewhere.
@@ -180,11 +190,13 @@ export class IoredisWire implements Wire {
     quiet(inbox)
     this.#inbox = inbox
     inbox.on('message', (_channel, message) => heard(String(message)))
+    let next = turn
     const move = (): void => {
       if (this.#closed) return
+      next += 1
       setTimeout(() => {
         if (this.#closed) return
-        this.#listenOnNode(channel, heard, back, turn + 1).then(back, move)
+        this.#listenOnNode(channel, heard, back, next).then(back, move)
       }, NEXT_NODE_MS).unref()
     }
     try {
@@ -231,8 +243,12 @@ interface Handles {
   readonly reconnectTimeout?: { unref?(): void } | null
 }
 
-/** A connection of ours never keeps the process alive, and never ends it by an 'error' that nobody heard. */
+const QUIET = new WeakSet<object>()
+
+/** A connection of ours never keeps the process alive, and never ends it by an 'error' that nobody heard: for good. */
 function quiet(client: IoredisClient | IoredisCluster): void {
+  if (QUIET.has(client)) return
+  QUIET.add(client)
   // Every command in need of the connection is told by its own rejection.
   client.on('error', () => undefined)
   const unref = (): void => {

@@ -34,7 +34,7 @@ local function grant(line, ask)
     call('SET', line.main, ticket, 'PX', ask.ttl)
     return 'g' .. order
   end
-  line.sum, line.top, line.changed = line.sum + ask.weight, tonumber(order), true
+  line.sum, line.top, line.changed, line.joined = line.sum + ask.weight, tonumber(order), true, true
   call('ZADD', line.order, order, ask.id)
   call('HSET', line.tickets, ask.id, ticket)
   lease(line, ask.id, ask.ttl)
@@ -46,6 +46,7 @@ local function wait(line, ask)
   local holder = not line.counted and line.value and match(line.value, '^hf1 %S+ %S+ %d+ %d+ (%S+) ')
   if holder and call('EXISTS', line.order) == 0 then redis.pcall('PUBLISH', holder, 'c ' .. line.main) end
   local order, ticket = write(ask)
+  line.joined = true
   call('ZADD', line.order, order, ask.id)
   call('HSET', line.tickets, ask.id, ticket)
   return stand(line, ask.id, ticket, false, 0, ask.waitTtl)

@@ -20,12 +20,21 @@ export class Joining {
   readonly #keys: Keys
   readonly #scripts: Scripts
   readonly #channel: string
+  readonly #mayWait: (request: JoinRequest) => void
 
-  constructor(caller: ScriptCaller, keys: Keys, scripts: Scripts, channel: string) {
+  /** `mayWait` is told of each request that may have to wait, before it is sent. */
+  constructor(
+    caller: ScriptCaller,
+    keys: Keys,
+    scripts: Scripts,
+    channel: string,
+    mayWait: (request: JoinRequest) => void,
+  ) {
     this.#caller = caller
     this.#keys = keys
     this.#scripts = scripts
     this.#channel = channel
+    this.#mayWait = mayWait
   }
 
   /**
@@ -46,6 +55,7 @@ export class Joining {
   /** Groups, takeovers and whatever waits: each line is looked at as a whole. */
   async inLine(requests: readonly JoinRequest[], by: Delivery, drops?: Drops): Promise<Answers> {
     const sorted = groupsTogether(requests)
+    for (const request of requests) if (request.wait) this.#mayWait(request)
     const answers = await this.#caller.run(sorted, {
       by,
       script: this.#scripts.join,

@@ -45,8 +45,13 @@ end
 
 -- All of a line's keys go by themselves a little after the last lease of a client that died.
 local function outlive(line, ms)
-  if call('PTTL', line.lease) >= ms then return end
-  for _, key in ipairs({ line.order, line.lease, line.tickets }) do call('PEXPIRE', key, ms + 5000) end
+  local left = call('PTTL', line.lease)
+  if left < ms then
+    for _, key in ipairs({ line.order, line.lease, line.tickets }) do call('PEXPIRE', key, ms + 5000) end
+  elseif line.joined and call('PTTL', line.order) == -1 then
+    -- Tombstones were there before the first ticket, and outlive it.
+    call('PEXPIRE', line.order, left)
+  end
 end
 
 local function lease(line, id, ms)

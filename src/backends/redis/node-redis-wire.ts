@@ -73,7 +73,10 @@ export class NodeRedisWire implements Wire {
     // Both are queued in one turn, so nothing comes between them.
     const pair = [client.sendCommand(command), client.sendCommand(['WAIT', String(replicas), String(timeoutMs)])]
     const [reply, count] = await Promise.allSettled(pair)
-    if (reply?.status !== 'fulfilled') throw reply?.reason
+    if (reply?.status !== 'fulfilled') {
+      if (isCluster(this.#client)) findAgain(this.#client, key, reply?.reason)
+      throw reply?.reason
+    }
     if (count?.status !== 'fulfilled') throw count?.reason
     return [reply.value, Number(count.value)]
   }
@@ -161,6 +164,13 @@ function ours(client: NodeRedisClient): NodeRedisClient {
   client.on('error', () => undefined)
   client.unref()
   return client
+}
+
+/** Another node has the slot now. The library looks who only for commands of which it chooses the node itself. */
+function findAgain(cluster: NodeRedisCluster, key: string, error: unknown): void {
+  const isElsewhere = error instanceof Error && /^(MOVED|ASK|CLUSTERDOWN)\b/.test(error.message)
+  // The command that failed is asked again by core; should this fail too, so is this.
+  if (isElsewhere) cluster.sendCommand(key, false, ['EXISTS', key]).catch(() => undefined)
 }
 
 async function clientOf(cluster: NodeRedisCluster, node: object | undefined): Promise<NodeRedisClient> {

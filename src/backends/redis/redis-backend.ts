@@ -32,9 +32,12 @@ export interface RedisOptions {
   readonly prefix?: string
   /** An acquire counts only when so many replicas have it; it is undone when they do not come. Default 0. */
   readonly replicas?: number
-  /** How long they may take. Default 1000. */
+  /** How long they may take, 4000 at most. Default 1000. */
   readonly replicaTimeoutMs?: number
 }
+
+/** Shorter than core waits for a call, and than a connection may owe an answer. */
+const LONGEST_REPLICA_TIMEOUT_MS = 4_000
 
 /** The port over Redis: every call is one script call (one for each slot on a Cluster). */
 export class RedisBackend implements FloorBackend {
@@ -47,7 +50,7 @@ export class RedisBackend implements FloorBackend {
   readonly #options: Required<RedisOptions>
   /** On which this client hears that a ticket of its own was granted. */
   #channel = ''
-  /** The own tickets that wait: for hints that name a line. */
+  /** The own tickets that wait, from when they ask to: for hints that name a line. */
   readonly #waiting = new Map<string, LineKey>()
   #wires: { main: Wire; join: Wire; renew: Wire } | undefined
   #keys!: Keys
@@ -63,7 +66,11 @@ export class RedisBackend implements FloorBackend {
     const { prefix = 'holdfast:', replicas = 0, replicaTimeoutMs = 1_000 } = options
     if (!Number.isInteger(replicas) || replicas < 0)
       throw new ConfigError('`replicas` must be a whole number, 0 or more.')
-    if (!(replicaTimeoutMs >= 1)) throw new ConfigError('`replicaTimeoutMs` must be 1 or more.')
+    if (!Number.isInteger(replicaTimeoutMs) || replicaTimeoutMs < 1 || replicaTimeoutMs > LONGEST_REPLICA_TIMEOUT_MS) {
+      throw new ConfigError(
+        `\`replicaTimeoutMs\` must be a whole number from 1 to ${LONGEST_REPLICA_TIMEOUT_MS}: a call that takes longer is given up.`,
+      )
+    }
     if (prefix.includes('\0')) throw new ConfigError('The prefix must not have a NUL in it.')
     this.#connect = connect
     this.#options = { prefix, replicas, replicaTimeoutMs }
@@ -84,7 +91,9 @@ export class RedisBackend implements FloorBackend {
       if (this.#options.replicas > 0) this.#wires = { main, join: await main.another(), renew: await main.another() }
       this.#channel = this.#keys.channel(randomBytes(9).toString('base64url'))
       this.#oneMutex = new OneMutex(this.#keys, this.#scripts, this.#channel)
-      this.#joining = new Joining(this.#caller, this.#keys, this.#scripts, this.#channel)
+      this.#joining = new Joining(this.#caller, this.#keys, this.#scripts, this.#channel, (request) =>
+        this.#waiting.set(request.id, request.line),
+      )
       this.#leaving = new Leaving(this.#caller, this.#keys, this.#scripts)
       await main.listen(
         this.#channel,
@@ -217,8 +226,7 @@ export class RedisBackend implements FloorBackend {
     if (typeof answer !== 'string') return { state: 'failed', error: answer }
     if (answer.startsWith('?g')) return { state: 'failed', error: this.#uncopied(doing) }
     const result = standing(answer.startsWith('?') ? answer.slice(1) : answer, request, doing)
-    if (result.state === 'waiting') this.#waiting.set(request.id, request.line)
-    else if (this.#waiting.size > 0) this.#waiting.delete(request.id)
+    if (result.state !== 'waiting' && result.state !== 'failed') this.#waiting.delete(request.id)
     return result
   }
 

@@ -5,7 +5,9 @@ local call = redis.call
 local time = call('TIME')
 local answer = { string.format('%.0f', time[1] * 1000000 + time[2]), '', -2 }
 if ARGV[1] == 'm' then
-  answer[2], answer[3] = call('GET', KEYS[1]) or '', call('PTTL', KEYS[1])
+  -- With a prefix that others use too, it may be anything.
+  local value = redis.pcall('GET', KEYS[1])
+  if type(value) == 'string' then answer[2], answer[3] = value, call('PTTL', KEYS[1]) end
 end
 for _, id in ipairs(call('ZRANGEBYSCORE', KEYS[2], '(' .. ARGV[2], '+inf', 'LIMIT', 0, ARGV[3])) do
   answer[#answer + 1] = call('HGET', KEYS[4], id) or ''
