@@ -36,9 +36,15 @@ export class Link {
     return await Connection.open(this.address, this.#settings)
   }
 
+  /** Lets go of the connection that there is; the next that is asked for is a new one. */
+  drop(): void {
+    this.#connection?.close()
+    this.#connection = undefined
+  }
+
   close(): void {
     this.#closed = true
-    this.#connection?.close()
+    this.drop()
   }
 
   async #open(): Promise<Connection> {
