@@ -2,7 +2,7 @@ import type { Holder, LineView, TicketView } from '../../core/backend.js'
 import { BackendError } from '../../core/errors.js'
 import { KINDS } from '../../core/line.js'
 import { flagOf, type Reply } from './client/reply.js'
-import { isMiss, type LineStore, type Snapshot } from './line-store.js'
+import { isMiss, type LineStore, type Snapshot, valueOf } from './line-store.js'
 import { decode } from './line-value.js'
 
 /** The live tickets of every line of that name. */
@@ -20,8 +20,9 @@ async function viewTickets(store: LineStore, { value, connection }: Snapshot): P
   const tickets: TicketView[] = []
   for (const [index, { id, order, weight, capacity, left }] of entries.entries()) {
     const reply = replies[index]!
-    if (isMiss(reply) || reply.value === undefined) continue
-    const holder = JSON.parse(reply.value.toString('utf8')) as Holder
+    const lived = valueOf(reply)
+    if (lived === undefined) continue
+    const holder = JSON.parse(lived.toString('utf8')) as Holder
     const remainingMs = Number(flagOf(reply, 't')) * 1_000
     tickets.push({ id, order: BigInt(order), weight, capacity, holder, left, remainingMs })
   }
