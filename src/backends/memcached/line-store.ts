@@ -126,7 +126,7 @@ export class LineStore {
       return { stored: snapshot, replies }
     }
     const command = storeCommand(key, value, cas)
-    if (command.length + ITEM_HEADER > connection.maxItemBytes) throw tooLong(line)
+    if (Buffer.byteLength(command) + ITEM_HEADER > connection.maxItemBytes) throw tooLong(line)
     const answers = await connection.send([...before, command])
     const last = answers.at(-1)!
     const replies = answers.slice(0, -1)
