@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { ClusterOptions, RedisOptions as ClientOptions } from 'ioredis'
 import { type IoredisClient, type IoredisCluster, ownRedis, type RedisOptions } from '../backends/redis/index.js'
-import { NEVER_AGAIN } from '../backends/redis/ioredis-wire.js'
+import { NEVER_AGAIN } from '../backends/redis/ioredis-client.js'
 import type { Backend, FloorBackend } from '../core/backend.js'
 import { durationMs } from '../core/duration.js'
 import { ConfigError } from '../core/errors.js'
