@@ -36,10 +36,11 @@ export class Link {
     return await Connection.open(this.address, this.#settings)
   }
 
-  /** Lets go of the connection that there is; the next that is asked for is a new one. */
+  /** Lets go of the connection that there is, and of what failed: whoever asks next begins anew. */
   drop(): void {
     this.#connection?.close()
     this.#connection = undefined
+    this.#failed = undefined
   }
 
   close(): void {
