@@ -30,7 +30,7 @@ export class Attempt implements Waiter, Pending {
   #place: Place
   #failures = 0
   #restarts = 0
-  /** The last thing heard of the store was a failure: a timeout now means unknown, not no. */
+  /** What the last join failed with: a timeout before it is answered means unknown, not no. */
   #lastError: unknown
   #done = false
   listed = false
@@ -81,6 +81,7 @@ export class Attempt implements Waiter, Pending {
   gone(place: Place): void {
     if (this.#done) return
     this.#desk.leaveInBackground(place)
+    this.#lastError = undefined
     this.#restarts += 1
     if (!this.#wait && this.#restarts >= TRIES_WITHOUT_WAITING) {
       const error = new BackendError(
@@ -147,9 +148,11 @@ export class Attempt implements Waiter, Pending {
   #timeOut(waitMs: number): void {
     const { name } = this.#wish.line
     const place = this.#place
-    if (this.#lastError !== undefined && place.lastAnswerAt <= this.#startedAt) {
-      const message = `The ${this.#desk.backend.name} store did not answer for '${name}' within ${Math.round(waitMs)} ms, so whether it is free is unknown.`
-      return this.#giveUp(new BackendError(message, { retryable: true, cause: this.#lastError }))
+    // The last thing heard of the store was a failure: it may have been free for long.
+    const cause = place.state === 'joining' ? this.#lastError : place.failures > 0 ? place.lastFailure : undefined
+    if (cause !== undefined) {
+      const message = `The ${this.#desk.backend.name} store did not answer for '${name}' at the end of ${Math.round(waitMs)} ms, so whether it is free is unknown.`
+      return this.#giveUp(new BackendError(message, { retryable: true, cause }))
     }
     publish('timeout', () => ({ ...this.#desk.describe(place), ms: waitMs }))
     const ahead = place.ahead === undefined ? '' : ` (${place.ahead} ahead)`

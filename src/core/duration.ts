@@ -29,5 +29,6 @@ function textMs(text: string): number | undefined {
 }
 
 function show(value: unknown): string {
-  return typeof value === 'string' ? `'${value}'` : String(value)
+  if (typeof value === 'string') return `'${value}'`
+  return typeof value === 'object' && value !== null ? 'an object' : String(value)
 }

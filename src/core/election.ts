@@ -2,7 +2,7 @@ import type { Client } from './client.js'
 import { runInside } from './context.js'
 import { Lease } from './lease.js'
 import type { Lock } from './lock.js'
-import type { LockOptions } from './options.js'
+import { checkFunction, type LockOptions } from './options.js'
 import { type TicketInfo, viewLine } from './view.js'
 
 export interface LeadOptions extends LockOptions {
@@ -36,6 +36,7 @@ export class Election {
    * rejects with its error, or with the signal's reason when stopped.
    */
   async lead<T>(fn: (lease: Lease, term: Term) => T | PromiseLike<T>, options: LeadOptions = {}): Promise<Awaited<T>> {
+    checkFunction(fn, 'lead')
     const { signal } = options
     for (;;) {
       const lease = await this.#lock.acquire(options)

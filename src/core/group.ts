@@ -7,7 +7,7 @@ import { Hold } from './hold.js'
 import { Lease } from './lease.js'
 import { byLine, lineText } from './line.js'
 import { Lock } from './lock.js'
-import { type AcquireOptions, type LockOptions, type Resolved, resolveOptions } from './options.js'
+import { type AcquireOptions, checkFunction, type LockOptions, type Resolved, resolveOptions } from './options.js'
 import type { Wish } from './place.js'
 import { joinTogether } from './together.js'
 
@@ -59,6 +59,7 @@ export class LockGroup {
   }
 
   async use<T>(fn: (lease: GroupLease) => T | PromiseLike<T>, options?: AcquireOptions): Promise<Awaited<T>> {
+    checkFunction(fn, 'use')
     const group = await this.acquire(options)
     try {
       const result = await runInside(

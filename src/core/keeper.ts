@@ -268,6 +268,7 @@ export class Keeper {
   #renewFailed(place: Place, error: unknown): void {
     if (place.state !== 'held' && place.state !== 'waiting') return
     place.failures += 1
+    place.lastFailure = error
     this.#desk.report(place, error)
     if (place.state === 'held') this.#doubt(place)
     else if (!(error instanceof BackendError && error.retryable)) return place.waiter?.failed(place, error)

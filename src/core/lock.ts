@@ -5,7 +5,14 @@ import type { Desk } from './desk.js'
 import { Hold } from './hold.js'
 import { Lease } from './lease.js'
 import { isSameLine, type LineKey } from './line.js'
-import { type AcquireOptions, type LockOptions, type Resolved, resolveOptions, type TryOptions } from './options.js'
+import {
+  type AcquireOptions,
+  checkFunction,
+  type LockOptions,
+  type Resolved,
+  resolveOptions,
+  type TryOptions,
+} from './options.js'
 import type { Wish } from './place.js'
 
 /** How a kind of lock turns permits into weight and capacity. */
@@ -53,6 +60,7 @@ export class Lock {
 
   /** Acquires, runs the function, releases. The function's own result or error is what comes out. */
   async use<T>(fn: (lease: Lease) => T | PromiseLike<T>, options?: AcquireOptions): Promise<Awaited<T>> {
+    checkFunction(fn, 'use')
     const lease = await this.acquire(options)
     const hold = Lease.holdOf(lease)
     try {

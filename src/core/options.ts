@@ -1,3 +1,4 @@
+import { inspect } from 'node:util'
 import type { Guarantees } from './backend.js'
 import { type Duration, durationMs } from './duration.js'
 import { ConfigError } from './errors.js'
@@ -119,8 +120,10 @@ const READERS: Record<string, (value: unknown, into: Mutable) => void> = {
 /** Lays options over the defaults; throws ConfigError for what is wrong, before anything is taken. */
 export function resolveOptions(base: Resolved, options: object | undefined, also: readonly string[] = []): Resolved {
   if (options === undefined) return base
-  if (typeof options !== 'object' || options === null)
-    throw new ConfigError(`Options are an object, not ${options === null ? 'null' : typeof options}.`)
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    const what = options === null ? 'null' : Array.isArray(options) ? 'a list' : typeof options
+    throw new ConfigError(`Options are an object, not ${what}.`)
+  }
   const into: Mutable = { ...base }
   for (const [key, value] of Object.entries(options)) {
     const read = Object.hasOwn(READERS, key) ? READERS[key] : undefined
@@ -139,7 +142,7 @@ export function resolveOptions(base: Resolved, options: object | undefined, also
 }
 
 function flag(value: unknown, option: string): boolean {
-  if (typeof value !== 'boolean') throw new ConfigError(`${option} is true or false, not ${String(value)}.`)
+  if (typeof value !== 'boolean') throw new ConfigError(`${option} is true or false, not ${inspect(value)}.`)
   return value
 }
 
@@ -171,7 +174,7 @@ function requirement(value: unknown): Partial<Guarantees> {
 
 function permits(value: unknown): number {
   if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 1) {
-    throw new ConfigError(`permits is a whole number of 1 or more, not ${String(value)}.`)
+    throw new ConfigError(`permits is a whole number of 1 or more, not ${inspect(value)}.`)
   }
   return value
 }
@@ -182,4 +185,9 @@ export function pids(value: unknown): readonly number[] {
     throw new ConfigError('also is a list of process ids.')
   }
   return value as readonly number[]
+}
+
+/** Before anything is taken for it. */
+export function checkFunction(fn: unknown, call: string): void {
+  if (typeof fn !== 'function') throw new ConfigError(`${call} needs a function: what to do while it is held.`)
 }

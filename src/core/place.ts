@@ -87,6 +87,8 @@ export class Place implements Sleeper, Receiver<Standing>, Member<Place> {
   renewAt: number = Number.POSITIVE_INFINITY
   renewing = false
   failures = 0
+  /** What the last renewal failed with, where `failures` says that it did. */
+  lastFailure: unknown = undefined
   keeper: PlaceKeeper | undefined = undefined
   wakeAt = 0
   place = -1
@@ -168,8 +170,9 @@ export class Place implements Sleeper, Receiver<Standing>, Member<Place> {
 
   /** Until when a hold with the present lease may be believed in. */
   get believedUntil(): number {
-    const graceMs = Math.min(this.wish.options.graceMs, this.leaseMs)
-    return this.leaseSentAt + this.leaseMs - graceMs - driftMs(this.leaseMs)
+    // The grace makes up for its own drift: only what is believed in is shortened by it.
+    const believedMs = this.leaseMs - Math.min(this.wish.options.graceMs, this.leaseMs)
+    return this.leaseSentAt + believedMs - driftMs(believedMs)
   }
 
   /** When the ticket is surely gone from the store, left or not. */

@@ -210,3 +210,35 @@ test('close leaves no timer behind', async () => {
   await expect(waiting).rejects.toThrow('closed')
   expect(time.pending).toBe(0)
 })
+
+test('a grace that is much longer than the ttl keeps nobody from holding', async () => {
+  const { locks, at } = world()
+  const lease = await locks.lock('x').acquire({ ttl: 300, grace: '1h' })
+  await at(2_000)
+  expect(lease.state).toBe('held')
+  expect(await lease.release()).toBe(true)
+})
+
+test('a store that broke while one waited has not said that it is taken', async () => {
+  const { trouble, locks, at } = world()
+  await locks.lock('x').acquire()
+  const waiting = locks.lock('x').acquire({ wait: '8s' })
+  const outcome = waiting.catch((error: unknown) => error)
+  await at(1_000)
+  trouble.renew = broken
+  await at(8_000)
+  expect(await outcome).toMatchObject({ code: 'BACKEND', retryable: true, cause: { message: 'broken' } })
+})
+
+test('a store that broke and was back while one waited has said so', async () => {
+  const { trouble, locks, at } = world()
+  await locks.lock('x').acquire()
+  const waiting = locks.lock('x').acquire({ wait: '8s' })
+  const outcome = waiting.catch((error: unknown) => error)
+  await at(1_000)
+  trouble.renew = broken
+  await at(2_000)
+  delete trouble.renew
+  await at(6_000)
+  expect(await outcome).toMatchObject({ code: 'LOCK_TIMEOUT' })
+})
