@@ -21,6 +21,7 @@ import { sqlite } from '../../src/backends/sqlite/index.js'
 import { CLOCK, now, SELF } from '../../src/backends/sqlite/process.js'
 import type { Backend, JoinRequest, LeaveRequest, RenewRequest, Standing } from '../../src/core/backend.js'
 import { BackendError } from '../../src/core/errors.js'
+import { Holdfast } from '../../src/core/holdfast.js'
 import type { Kind } from '../../src/core/line.js'
 import { describeBackend } from '../suite.js'
 
@@ -475,14 +476,16 @@ describe('the file', () => {
   test('deleted while in use, it does not go on as if nothing had happened', async () => {
     const backend = await open()
     await joined(backend, request('x'))
+    const locks = new Holdfast(sqlite(path))
+    await (await locks.lock('before').acquire()).release()
     rmSync(path)
-    await vi.waitFor(
-      () =>
-        expect(backend.join([request('y')])).rejects.toMatchObject({
-          retryable: false,
-          message: expect.stringMatching(/deleted or replaced/),
-        }),
-      { timeout: 10_000, interval: 100 },
-    )
+    const other = await open()
+    await joined(other, request('y'))
+    const refused = { retryable: false, message: expect.stringMatching(/deleted or replaced/) }
+    // Not the first time, nor ever after: others hold by the new file.
+    for (let i = 0; i < 3; i += 1) await expect(backend.join([request('y')])).rejects.toMatchObject(refused)
+    const both = await Promise.allSettled([locks.lock('y').tryAcquire(), locks.lock('z').tryAcquire()])
+    expect(both.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+    await locks.close()
   })
 })

@@ -119,7 +119,7 @@ export class MemoryBackend implements Backend {
     this.#attach(request.holder.client)
     const known = this.#store.line(request.line)
     if (known !== undefined) {
-      if (request.takeover) dropEarlier(known, request, this.#store)
+      if (request.takeover && known.find(request.id) === undefined) dropEarlier(known, request, this.#store)
       this.#store.settle(known, now)
     }
     const line = this.#store.lineForJoin(request.line, now)
@@ -221,10 +221,11 @@ export class MemoryBackend implements Backend {
   }
 }
 
-/** Drops this owner's tickets that another of its clients left behind. */
+/** Drops this owner's tickets that another of its clients left behind; what was released keeps others out as it was asked to. */
 function dropEarlier(line: MemoryLine, request: JoinRequest, store: MemoryStore): void {
   for (const ticket of [...line.tickets()]) {
-    if (ticket.holder.owner !== request.holder.owner || ticket.holder.client === request.holder.client) continue
+    if (ticket.left || ticket.holder.owner !== request.holder.owner) continue
+    if (ticket.holder.client === request.holder.client) continue
     line.remove(ticket)
     store.lost(ticket)
   }

@@ -55,6 +55,7 @@ export class SqliteBackend implements Backend {
 
   async join(requests: readonly JoinRequest[]): Promise<Standing[]> {
     const { file } = this.#parts()
+    file.assertInPlace()
     const card = this.#card ?? (await this.#cardOf(requests[0]?.holder))
     return await this.#write('standing in line', card, (ledger) => {
       const order = joinFree(file.sql, requests, card)
@@ -65,6 +66,7 @@ export class SqliteBackend implements Backend {
 
   async renew(requests: readonly RenewRequest[]): Promise<Standing[]> {
     const { file } = this.#parts()
+    file.assertInPlace()
     const card =
       this.#card ?? (await this.#cardOf(requests.find((request) => request.nextHolder !== undefined)?.nextHolder))
     return await this.#write('renewing', card, (ledger) => {

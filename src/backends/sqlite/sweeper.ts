@@ -28,8 +28,8 @@ export class Sweeper {
   tick(): void {
     const time = now()
     if (time < this.#due) return
-    this.#due = time + TICK_MS
     this.#file.assertInPlace()
+    this.#due = time + TICK_MS
     const thorough = this.#ticks % THOROUGH === 0
     this.#ticks += 1
     if (thorough) this.#inbox.sweep()
