@@ -61,7 +61,8 @@ export function redact(text: string, store: string | undefined): string {
   const secrets: string[] = []
   if (url !== undefined) {
     const credentials = /^[^:]+:\/\/([^/?#]*)@/.exec(url)?.[1]
-    const password = credentials === undefined ? undefined : credentials.slice(credentials.indexOf(':') + 1)
+    // A user name alone is no secret, and may be a word of the message.
+    const password = credentials?.includes(':') ? credentials.slice(credentials.indexOf(':') + 1) : undefined
     for (const secret of [password, password === undefined ? undefined : tryDecode(password)]) {
       if (secret !== undefined && secret !== '') secrets.push(secret)
     }

@@ -129,6 +129,8 @@ class Watch {
   #refreshedAt = 0
   #doubt = false
   #toldMs = 0
+  /** The processes of the command that the ticket does not name yet. */
+  #unnamed: readonly number[] | undefined
 
   constructor(lease: Lease, warden: Warden, options: RunOptions, report: RunReport) {
     this.#lease = lease
@@ -145,7 +147,8 @@ class Watch {
       if (lease.remainingMs < ttlMs / 2 + killAfterMs / 2) await lease.renew()
       signals.passTo(this.#warden)
       const env = { HOLDFAST_NAME: lease.name, HOLDFAST_FENCE: lease.fence.toString(), HOLDFAST_OWNER: lease.owner }
-      this.#warden.start({ type: 'start', command, args, env, deadlineMs: this.#deadline(), killAfterMs })
+      this.#toldMs = this.#deadline()
+      this.#warden.start({ type: 'start', command, args, env, deadlineMs: this.#toldMs, killAfterMs })
       this.#keepInformed()
       const outcome = await this.#warden.over
       return this.#report.end(outcome, lease, await this.#giveBack(survivorsOf(outcome)))
@@ -173,7 +176,8 @@ class Watch {
     this.#timer = setInterval(() => this.#refresh(), Math.min(250, this.#options.ttlMs / 20))
     // In case that both this process and the guardian are killed: the ticket stands for as long as the command runs.
     this.#warden.onStarted = (pid) => {
-      this.#lease.alsoRunBy([pid, ...(this.#warden.pid === undefined ? [] : [this.#warden.pid])]).catch(keeperRetries)
+      this.#unnamed = [pid, ...(this.#warden.pid === undefined ? [] : [this.#warden.pid])]
+      this.#nameProcesses()
     }
     this.#warden.onDoubt = (sleptMs) => {
       this.#report.slept(sleptMs)
@@ -191,7 +195,18 @@ class Watch {
     else this.#lease.signal.addEventListener('abort', lost, { once: true })
   }
 
+  // The keeper's own renewals do not carry them: asked again with every look until the store has them.
+  #nameProcesses(): void {
+    const processes = this.#unnamed
+    if (processes === undefined) return
+    this.#unnamed = undefined
+    this.#lease.alsoRunBy(processes).catch(() => {
+      this.#unnamed = processes
+    })
+  }
+
   #refresh(): void {
+    this.#nameProcesses()
     const now = bootMs()
     this.#report.stoodStill(now - this.#refreshedAt)
     this.#refreshedAt = now

@@ -217,3 +217,13 @@ describe('evict', () => {
     })
   })
 })
+
+describe('a message', () => {
+  it('leaves out the password of the URL, and only that', async () => {
+    const { stderr } = await bench.run(['ls', '--store', 'postgres://host@127.0.0.1:1/db'])
+    expect(stderr).toContain('host')
+    expect(stderr).not.toContain('***')
+    const { stderr: secret } = await bench.run(['ls', '--store', 'postgres://host:hunter2@127.0.0.1:1/db'])
+    expect(secret).not.toContain('hunter2')
+  })
+})
