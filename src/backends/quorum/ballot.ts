@@ -1,14 +1,12 @@
 import type { JoinRequest, LeaveRequest, Standing } from '../../core/backend.js'
 import { BackendError } from '../../core/errors.js'
+import { TOMBSTONE_MS } from './debts.js'
 import type { Entry } from './entry.js'
 import type { Floors } from './floors.js'
 import { noMajority } from './no-majority.js'
 import type { Node } from './node.js'
 import { type Answers, poll } from './poll.js'
 import { agreedOrder, isDecided, isSettled, type Tally, tally } from './tally.js'
-
-/** A join that was broken off may arrive late: for so long it finds a tombstone. */
-const TOMBSTONE_MS = 60_000
 
 /** Asks the servers and counts: majorities only, and what failed is undone everywhere before it is answered. */
 export class Ballot {
@@ -93,8 +91,12 @@ export class Ballot {
     const answers = await poll(this.#nodes, this.#timeoutMs, {
       ask: (node) => node.leave(same ?? requestsTo(node)),
       answered: (node, { answer }) => {
-        for (let i = 0; i < had.length; i += 1) if (answer[i] === true) had[i]!.add(node)
+        for (let i = 0; i < had.length; i += 1) {
+          if (answer[i] === true) had[i]!.add(node)
+          else if (answer[i] !== false && entries[i] !== undefined) node.owe([nodeLeave(tickets[i]!, entries[i], node)])
+        }
       },
+      failed: (node) => node.owe(requestsTo(node).filter((_, i) => entries[i] !== undefined)),
       decided: () => had.every((set) => set.size >= this.#majority),
     })
     return had.map((set, i) => {
@@ -180,7 +182,7 @@ export class Ballot {
   }
 
   // Before the next try: where a server said yes, its answer is waited for; where it said nothing, the leave is at
-  // least sent behind the join.
+  // least sent behind the join, or owed where the connection broke.
   async #undo(lost: readonly { entry: Entry; votes: Tally }[]): Promise<void> {
     const requests = lost.map(({ entry }) => leaveOf(entry, 0))
     const certain = new Set(lost.flatMap(({ votes: { yes, uncounted } }) => [...yes.keys(), ...uncounted]))
@@ -191,13 +193,13 @@ export class Ballot {
       const buried = lost.map(({ entry }, i) => {
         return entry.silent.has(node) ? { ...requests[i]!, tombstoneMs: TOMBSTONE_MS } : requests[i]!
       })
-      node.leave(buried).catch(() => undefined)
+      void node.leaveAtLast(buried)
     }
-    await poll([...certain], this.#timeoutMs, { ask: (node) => node.leave(requests) })
+    await poll([...certain], this.#timeoutMs, { ask: (node) => node.leaveAtLast(requests) })
   }
 
   #send(requests: readonly LeaveRequest[]): void {
-    for (const node of this.#nodes) if (node.opened) node.leave(requests).catch(() => undefined)
+    for (const node of this.#nodes) void node.leaveAtLast(requests)
   }
 
   // A server that lost a ticket gets it again. It does not count for this renewal: while it was gone, another could
@@ -208,7 +210,13 @@ export class Ballot {
     const requests = missing.map(({ entry: { request, ticket, order }, ttlMs }) => {
       return { ...request, id: ticket, ttlMs, wait: false, takeover: false, floor: order! }
     })
-    node.join(requests).catch(() => undefined)
+    node.join(requests).catch(() => {
+      // It may have it all the same, or get it late.
+      for (const { entry } of missing) {
+        if (entry.left) node.owe([leaveOf(entry, TOMBSTONE_MS)])
+        else entry.silent.add(node)
+      }
+    })
   }
 
   #no(votes: Tally, wait: boolean): Standing {
