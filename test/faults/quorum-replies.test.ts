@@ -86,6 +86,10 @@ const breaks: Record<string, (proxy: Proxy) => Promise<void>> = {
   },
 }
 
+const undefinedIfAborted = (error: unknown): undefined => {
+  expect(error).toMatchObject({ name: 'AbortError' })
+}
+
 const undefinedIfUnknown = (error: unknown): undefined => {
   expect(error).toBeInstanceOf(BackendError)
 }
@@ -158,17 +162,29 @@ describe('two of three servers break under a call', () => {
     await eventually('nothing of it is left', isFree('one'))
   })
 
+  test('a join that takes two messages and is overtaken by its own leave leaves nothing behind', async () => {
+    const [a, b] = [await client(), await client()]
+    const lease = await a.lock('overtaken').acquire({ wait: PATIENCE_MS })
+    await eventually('all have it', async () => (await holding('overtaken')) === 3)
+    const third = new Redis(servers[2]!.url)
+    await third.del('holdfast:overtaken')
+    proxies[2]!.replies.fault = 'hold'
+    // A takeover looks for the owner's earlier tickets first, and is only then sent.
+    expect(await b.lock('overtaken').tryAcquire({ owner: 'other', takeover: true })).toBeUndefined()
+    const joined = proxies[2]!.next('requests', 'evalsha').then(async () => await proxies[2]!.next('replies'))
+    await proxies[2]!.heal()
+    await joined
+    await eventually('it is gone there', async () => (await third.exists('holdfast:overtaken')) === 0)
+    third.disconnect()
+    await lease.release()
+  })
+
   test('connections that are cut all the time: all are served, one at a time, and nothing is left', async () => {
     const both = [await client(), await client()]
     let inside = 0
     let most = 0
-    let isOver = false
-    const cutting = (async () => {
-      for (let i = 0; !isOver; i += 1) {
-        proxies[i % 3]!.cutNow()
-        await new Promise((resolve) => setTimeout(resolve, 100))
-      }
-    })()
+    let turn = 0
+    const cutting = setInterval(() => proxies[(turn += 1) % 3]!.cutNow(), 100)
     let fence = 0n
     for (let i = 0; i < 20; i += 1) {
       await Promise.all(
@@ -187,9 +203,39 @@ describe('two of three servers break under a call', () => {
         ),
       )
     }
-    isOver = true
-    await cutting
+    clearInterval(cutting)
     expect(most).toBe(1)
     await eventually('nothing of it is left', isFree('cut'))
+  })
+})
+
+describe('two of three servers out of reach', () => {
+  test('a try beside one that waits is unknown, as it is without: nobody said no', async () => {
+    const locks = await client()
+    for (const at of [0, 1]) proxies[at]!.blackhole()
+    const leaving = new AbortController()
+    const waiting = locks.lock('dark').acquire({ signal: leaving.signal }).catch(undefinedIfAborted)
+    await proxies[2]!.next('requests')
+    await expect(locks.lock('dark').tryAcquire()).rejects.toBeInstanceOf(BackendError)
+    leaving.abort()
+    await waiting
+  })
+
+  test('two tries in one call are both unknown', async () => {
+    const locks = await client()
+    for (const at of [0, 1]) proxies[at]!.blackhole()
+    const tries = await Promise.allSettled([locks.lock('two').tryAcquire(), locks.lock('two').tryAcquire()])
+    expect(tries.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+  })
+
+  test('all there: of two tries in one call one has it, and beside one that waits for another client a try is refused', async () => {
+    const [a, b] = [await client(), await client()]
+    const tries = await Promise.all([a.lock('there').tryAcquire(), a.lock('there').tryAcquire()])
+    const [lease] = tries.filter((one) => one !== undefined)
+    expect(tries).toContain(undefined)
+    const waiting = b.lock('there').acquire({ wait: PATIENCE_MS })
+    expect(await b.lock('there').tryAcquire()).toBeUndefined()
+    await lease!.release()
+    await (await waiting).release()
   })
 })

@@ -3,6 +3,7 @@ import { BackendError } from '../../core/errors.js'
 import { TOMBSTONE_MS } from './debts.js'
 import type { Entry } from './entry.js'
 import type { Floors } from './floors.js'
+import { leaveOf, nodeLeave } from './leaves.js'
 import { noMajority } from './no-majority.js'
 import type { Node } from './node.js'
 import { type Answers, poll } from './poll.js'
@@ -30,10 +31,8 @@ export class Ballot {
     const answers = await poll(this.#nodes, this.#timeoutMs, {
       ask: (node) => node.join(requests),
       decided: (soFar) => this.#allSettled(soFar, entries.length),
-      // Broken off: it may have arrived all the same, or arrive behind its own leave.
-      failed: (node) => {
-        for (const [i, entry] of entries.entries()) if (entry.ticket === requests[i]!.id) entry.silent.add(node)
-      },
+      answered: (node, { answer }) => this.#joined(node, entries, requests, answer),
+      failed: (node) => this.#brokenOff(node, entries, requests),
     })
     const tookMs = performance.now() - sentAt
     const open: number[] = []
@@ -92,8 +91,10 @@ export class Ballot {
       ask: (node) => node.leave(same ?? requestsTo(node)),
       answered: (node, { answer }) => {
         for (let i = 0; i < had.length; i += 1) {
+          const entry = entries[i]
           if (answer[i] === true) had[i]!.add(node)
-          else if (answer[i] !== false && entries[i] !== undefined) node.owe([nodeLeave(tickets[i]!, entries[i], node)])
+          else if (answer[i] === false) entry?.miss(entry.ticket, node)
+          else if (entry !== undefined) node.owe([nodeLeave(tickets[i]!, entry, node)])
         }
       },
       failed: (node) => node.owe(requestsTo(node).filter((_, i) => entries[i] !== undefined)),
@@ -181,6 +182,24 @@ export class Ballot {
     return new Map(won.flatMap(({ entry }, i) => (agreed[i]!.size >= this.#majority ? [[entry, highest[i]!]] : [])))
   }
 
+  // One that takes two messages can be overtaken by its own leave.
+  #joined(node: Node, entries: readonly Entry[], requests: readonly JoinRequest[], answer: readonly Standing[]): void {
+    for (let i = 0; i < entries.length; i += 1) {
+      const entry = entries[i]!
+      if (answer[i]!.state !== 'granted' || !entry.hasLeft(requests[i]!.id, node)) continue
+      void node.leaveAtLast([leaveOf(entry, 0, requests[i]!.id)])
+    }
+  }
+
+  // It may have arrived all the same, or arrive behind its own leave.
+  #brokenOff(node: Node, entries: readonly Entry[], requests: readonly JoinRequest[]): void {
+    for (const [i, entry] of entries.entries()) {
+      const { id } = requests[i]!
+      if (entry.ticket === id) entry.silent.add(node)
+      if (entry.hasLeft(id, node)) node.owe([leaveOf(entry, TOMBSTONE_MS, id)])
+    }
+  }
+
   // Before the next try: where a server said yes, its answer is waited for; where it said nothing, the leave is at
   // least sent behind the join, or owed where the connection broke.
   async #undo(lost: readonly { entry: Entry; votes: Tally }[]): Promise<void> {
@@ -193,9 +212,18 @@ export class Ballot {
       const buried = lost.map(({ entry }, i) => {
         return entry.silent.has(node) ? { ...requests[i]!, tombstoneMs: TOMBSTONE_MS } : requests[i]!
       })
-      void node.leaveAtLast(buried)
+      void this.#takeBack(node, lost, buried)
     }
-    await poll([...certain], this.#timeoutMs, { ask: (node) => node.leaveAtLast(requests) })
+    await poll([...certain], this.#timeoutMs, { ask: (node) => this.#takeBack(node, lost, requests) })
+  }
+
+  async #takeBack(
+    node: Node,
+    lost: readonly { readonly entry: Entry }[],
+    leaves: readonly LeaveRequest[],
+  ): Promise<void> {
+    const answers = await node.leaveAtLast(leaves)
+    for (const [i, { id }] of leaves.entries()) if (answers[i] === false) lost[i]!.entry.miss(id, node)
   }
 
   #send(requests: readonly LeaveRequest[]): void {
@@ -210,13 +238,11 @@ export class Ballot {
     const requests = missing.map(({ entry: { request, ticket, order }, ttlMs }) => {
       return { ...request, id: ticket, ttlMs, wait: false, takeover: false, floor: order! }
     })
-    node.join(requests).catch(() => {
-      // It may have it all the same, or get it late.
-      for (const { entry } of missing) {
-        if (entry.left) node.owe([leaveOf(entry, TOMBSTONE_MS)])
-        else entry.silent.add(node)
-      }
-    })
+    const entries = missing.map(({ entry }) => entry)
+    node.join(requests).then(
+      (standings) => this.#joined(node, entries, requests, standings),
+      () => this.#brokenOff(node, entries, requests),
+    )
   }
 
   #no(votes: Tally, wait: boolean): Standing {
@@ -229,20 +255,4 @@ export class Ballot {
     if (!won && !open) return { state: 'refused' }
     return { state: 'failed', error: noMajority(this.#nodes, this.#majority, 'join a line', votes) }
   }
-}
-
-function leaveOf({ request, ticket }: Entry, tombstoneMs: number): LeaveRequest {
-  return { line: request.line, id: ticket, handle: ticket, keepMs: 0, tombstoneMs }
-}
-
-/** What a leave is for the servers; `node`: for that one, where its join may have been broken off. */
-function nodeLeave(ticket: LeaveRequest, entry: Entry | undefined, node: Node | undefined): LeaveRequest {
-  // Not a ticket of this client: an eviction, by the id that `view` showed.
-  if (entry === undefined) return ticket
-  const { line, keepMs } = ticket
-  const { ticket: id } = entry
-  const isSilent = node !== undefined && entry.silent.has(node)
-  const tombstoneMs = isSilent ? Math.max(TOMBSTONE_MS, ticket.tombstoneMs) : ticket.tombstoneMs
-  if (ticket.handle === undefined) return { line, id, keepMs, tombstoneMs }
-  return { line, id, handle: id, keepMs, tombstoneMs }
 }

@@ -14,12 +14,16 @@ export class Entry {
   /** Monotonic: when the lease on the servers ends at the latest. */
   until = 0
   left = false
+  /** The servers said a clear no to its last try. */
+  refused = false
   /** How long the servers took to decide the last try. */
   tookMs = 0
   /** Servers at which the join was broken off: they may have the ticket all the same, or get it late. */
   readonly silent: Set<Node> = new Set()
   /** Servers that said that the ticket stood and is gone. */
   readonly released: Set<Node> = new Set()
+  /** Servers that did not have the ticket when it left: its join may come after its own leave. */
+  #missed: Set<Node> | undefined
   #tries = 0
 
   constructor(request: JoinRequest) {
@@ -39,6 +43,19 @@ export class Entry {
     this.ticket = `${this.request.id}-${this.#tries.toString(36)}`
     this.silent.clear()
     this.released.clear()
+    this.#missed = undefined
+  }
+
+  /** This server did not have that ticket when it left. */
+  miss(ticket: string, node: Node): void {
+    if (ticket !== this.ticket) return
+    this.#missed ??= new Set()
+    this.#missed.add(node)
+  }
+
+  /** Whether that ticket has left this server already, so that one that appears there now must leave again. */
+  hasLeft(ticket: string, node: Node): boolean {
+    return ticket !== this.ticket || (this.#missed?.has(node) ?? false)
   }
 
   get held(): boolean {

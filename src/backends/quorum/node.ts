@@ -77,13 +77,15 @@ export class Node {
     for (const leave of leaves) this.#debts.owe(leave, now)
   }
 
-  /** Leaves; what is not confirmed is owed. */
-  async leaveAtLast(requests: readonly LeaveRequest[]): Promise<void> {
+  /** Leaves; what is not confirmed is owed. Never rejects. */
+  async leaveAtLast(requests: readonly LeaveRequest[]): Promise<readonly (boolean | BackendError)[]> {
     try {
       const answers = await this.leave(requests)
       this.owe(requests.filter((_, i) => typeof answers[i] !== 'boolean'))
+      return answers
     } catch {
       this.owe(requests)
+      return []
     }
   }
 

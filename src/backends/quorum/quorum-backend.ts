@@ -141,7 +141,7 @@ export class QuorumBackend implements Backend {
   // Those whose turn it is ask the servers, in one call a server; the others of this client wait without asking.
   async #stand(entries: readonly Entry[]): Promise<Standing[]> {
     const now = performance.now()
-    const lines = new Set<string>()
+    const lines = new Map<string, Entry>()
     const turn = entries.filter((entry) => this.#mayTry(entry, lines, now))
     if (turn.length === entries.length) {
       const tried = await this.#ballot.tryAll(turn)
@@ -155,20 +155,31 @@ export class QuorumBackend implements Backend {
     let [nextTried, nextKept] = [0, 0]
     return entries.map((entry) => {
       if (entry === turn[nextTried]) return this.#tried(entry, tried[nextTried++]!)
-      return entry === again[nextKept] ? kept[nextKept++]! : this.#notNow(entry)
+      if (entry === again[nextKept]) return kept[nextKept++]!
+      const asked = lines.get(entry.line)
+      return asked === undefined ? this.#notNow(entry) : this.#like(tried[turn.indexOf(asked)]!, entry)
     })
   }
 
-  // Of two that ask for one line in one call only the first does: they would only stand in each other's way.
-  #mayTry(entry: Entry, lines: Set<string>, now: number): boolean {
+  // Of two that ask for one mutex in one call only the first does: they would only stand in each other's way.
+  #mayTry(entry: Entry, lines: Map<string, Entry>, now: number): boolean {
     if (entry.held || entry.left) return false
     if (entry.request.wait) this.#room.wait(entry)
-    const isFirst = !lines.has(entry.line)
-    lines.add(entry.line)
-    return this.#room.mayTry(entry, now) && (isFirst || entry.request.line.kind !== 'mutex')
+    if (!this.#room.mayTry(entry, now)) return false
+    if (entry.request.line.kind !== 'mutex') return true
+    if (lines.has(entry.line)) return false
+    lines.set(entry.line, entry)
+    return true
+  }
+
+  // What the servers said to the one that asked says as much of the others of that call; who waits asks in its turn.
+  #like(asked: Standing, entry: Entry): Standing {
+    const isUnknown = asked.state === 'failed' || asked.state === 'gone'
+    return isUnknown && !entry.request.wait && !entry.left ? asked : this.#notNow(entry)
   }
 
   #tried(entry: Entry, standing: Standing): Standing {
+    entry.refused = standing.state === 'refused'
     if (standing.state === 'granted') {
       // Given up while the servers were asked: the leave is on its way to all of them.
       if (entry.left) return { state: 'gone' }
