@@ -39,7 +39,7 @@ afterEach(async () => {
 
 // No answer of a healthy server is lost to a loaded machine: what would be a yes or no must not become an unknown.
 function urlOf(ways: readonly Proxy[]): string {
-  return `redlock://${ways.map(({ port }) => `127.0.0.1:${port}`).join(',')}?maxTtl=${MAX_TTL_MS}ms&nodeTimeout=2s`
+  return `redlock://${ways.map(({ port }) => `127.0.0.1:${port}`).join(',')}?maxTtl=${MAX_TTL_MS}ms&nodeTimeout=1600ms`
 }
 
 async function client(ttl = MAX_TTL_MS): Promise<Holdfast> {

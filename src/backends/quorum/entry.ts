@@ -1,4 +1,4 @@
-import type { JoinRequest } from '../../core/backend.js'
+import type { JoinRequest, Standing } from '../../core/backend.js'
 import { lineText } from '../../core/line.js'
 import type { Node } from './node.js'
 
@@ -13,6 +13,10 @@ export class Entry {
   order: bigint | undefined
   /** Monotonic: when the lease on the servers ends at the latest. */
   until = 0
+  /** Monotonic: when it was last asked for. */
+  askedAt = 0
+  /** The try that is under way, and its place in the answers. */
+  trying: { readonly call: Promise<readonly Standing[]>; readonly at: number } | undefined
   left = false
   /** The servers said a clear no to its last try. */
   refused = false
