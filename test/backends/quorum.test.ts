@@ -54,11 +54,15 @@ describe('quorum, alone', () => {
     await five.stop()
   })
 
-  test('a semaphore, a ttl that is too long and a quorum of two are refused with the reason', async () => {
+  test('a semaphore, a ttl or minHold that is too long and a quorum of two are refused with the reason', async () => {
     const locks = await client()
     expect(() => locks.semaphore('s', 2)).toThrow(/no semaphore/)
     await expect(locks.lock('long').acquire({ ttl: '2s' })).rejects.toMatchObject({
       code: expect.stringMatching(/UNSUPPORTED|CONFIG/),
+    })
+    await expect(locks.lock('long').acquire({ minHold: '2s' })).rejects.toMatchObject({
+      code: 'CONFIG',
+      message: expect.stringMatching(/minHold: 2000 ms .* 1000 ms at most/),
     })
     await expect(connect('redlock://a,b')).rejects.toMatchObject({ code: 'CONFIG' })
     await expect(connect(`redlock://${five.hosts}?replicas=1`)).rejects.toMatchObject({ code: 'CONFIG' })
