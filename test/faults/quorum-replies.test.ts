@@ -239,3 +239,19 @@ describe('two of three servers out of reach', () => {
     await (await waiting).release()
   })
 })
+
+test('one server given twice has one voice', async () => {
+  const again = await startProxy(servers[0]!)
+  const ways = [proxies[0]!, again, proxies[1]!]
+  const hosts = ways.map(({ port }) => `127.0.0.1:${port}`)
+  const locks = await connect(`redlock://${hosts.join(',')}?maxTtl=${TTL_MS}ms&nodeTimeout=1500ms`, { ttl: TTL_MS })
+  clients.push(locks)
+  const lease = await locks.lock('twin').acquire({ wait: PATIENCE_MS })
+  await lease.release()
+  await proxies[1]!.refuse()
+  await expect(locks.lock('twin').tryAcquire()).rejects.toMatchObject({
+    code: 'BACKEND',
+    message: expect.stringContaining(`${hosts[1]}: does not count: it is the same server as ${hosts[0]}`),
+  })
+  await again.stop()
+})

@@ -202,6 +202,32 @@ describe('a restart', () => {
     await Promise.all([...one.own, ...two.own].map((proxy) => proxy.stop()))
   })
 
+  test('three come back empty while one is away: they learn nothing from each other, and wait for that one', async () => {
+    const { locks, own } = await ownClient()
+    await allCount()
+    const first = await locks.lock('unlearnt').acquire({ wait: '20s' })
+    await first.release()
+    own[4]!.blackhole()
+    for (const server of servers.slice(0, 3)) {
+      await server.kill()
+      await server.start()
+    }
+    await Promise.all(servers.map((server) => upFor(server, COUNTS_AFTER_S)))
+    const late = await Promise.all(servers.map((server) => startProxy(server)))
+    late[4]!.blackhole()
+    const after = await connect(urlOf(late), { ttl: MAX_TTL_MS })
+    clients.push(after)
+    await expect(after.lock('unlearnt').tryAcquire()).rejects.toMatchObject({
+      message: expect.stringContaining('it must learn the orders of 3 others that have learnt them, or of all 4'),
+    })
+    await Promise.all([...own, ...late].map((proxy) => proxy.heal()))
+    late[4]!.cutNow()
+    const next = await after.lock('unlearnt').acquire({ wait: '25s' })
+    expect(next.fence > first.fence).toBe(true)
+    await next.release()
+    await Promise.all([...own, ...late].map((proxy) => proxy.stop()))
+  })
+
   test('all five restarted empty: nothing is given until no old lease can live, and the fence grows', async () => {
     const locks = await client()
     const lease = await locks.lock('all').acquire()

@@ -23,6 +23,8 @@ export class Node {
   clockLead: bigint | undefined
   /** Why it does not count now; undefined: it does. */
   unfit: string | undefined = 'it was not reached yet'
+  /** The run of the server that it was last seen to lead to. */
+  run: string | undefined
   readonly #options: NodeOptions
   readonly #debts: Debts
   #tellDebtsAt = 0
@@ -103,6 +105,7 @@ export class Node {
     const sent = performance.now()
     const origin = await this.backend.origin()
     this.clockLead = origin.clock - micros(sent)
+    this.run = origin.run
     return origin
   }
 
@@ -125,6 +128,12 @@ export class Node {
     } finally {
       this.#checking = false
     }
+  }
+
+  /** Another leads to the same server, and counts for it. */
+  isTwinOf(twin: Node): void {
+    this.unfit = twinText(twin)
+    void this.check()
   }
 
   async close(): Promise<void> {
@@ -156,6 +165,11 @@ export class Node {
 
   async #examine(): Promise<void> {
     const { run, upMs, learnt } = await this.origin()
+    const twin = this.#options.twinOf(this)
+    if (twin !== undefined) {
+      this.unfit = twinText(twin)
+      return this.#later(() => void this.check(), LONGEST_RETRY_MS)
+    }
     const fitAt = this.#options.maxTtlMs + UPTIME_GRAIN_MS
     if (upMs < fitAt) {
       this.unfit = `it was started ${Math.round(upMs / 1000)} s ago and counts only after ${Math.ceil(fitAt / 1000)} s`
@@ -217,7 +231,13 @@ export interface NodeOptions {
   readonly maxTtlMs: number
   /** The highest order that a majority of the other servers knows; rejects when too few can be asked. */
   floorOfOthers(node: Node): Promise<bigint>
+  /** An earlier one that leads to the same server. */
+  twinOf(node: Node): Node | undefined
   lost(node: Node, ids: readonly string[]): void
+}
+
+function twinText({ label }: Node): string {
+  return `it is the same server as ${label}: give each one once`
 }
 
 export function micros(ms: number): bigint {

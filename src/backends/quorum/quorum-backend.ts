@@ -15,6 +15,7 @@ import { Entries } from './entries.js'
 import type { Entry } from './entry.js'
 import { Floors } from './floors.js'
 import { guarantees } from './guarantees.js'
+import { floorOfOthers } from './learning.js'
 import { noMajority } from './no-majority.js'
 import { Node } from './node.js'
 import { openAll } from './opening.js'
@@ -46,7 +47,8 @@ export class QuorumBackend implements Backend {
     this.guarantees = guarantees(maxTtlMs, Math.max(...backends.map((backend) => backend.guarantees.minTtlMs)))
     const nodeOptions = {
       maxTtlMs,
-      floorOfOthers: (node: Node) => this.#floorOfOthers(node),
+      floorOfOthers: (node: Node) => floorOfOthers(node, this.#nodes, nodeTimeoutMs),
+      twinOf: (node: Node) => this.#twinOf(node),
       lost: (_node: Node, ids: readonly string[]) => this.#lost(ids),
     }
     this.#nodes = backends.map((backend, i) => new Node(backend, labels[i] ?? `server ${i + 1}`, nodeOptions))
@@ -245,22 +247,12 @@ export class QuorumBackend implements Backend {
     if (ids.length > 0) this.#events.unsure(ids)
   }
 
-  async #floorOfOthers(node: Node): Promise<bigint> {
-    const others = this.#nodes.filter((other) => other !== node)
-    const needed = Math.floor(others.length / 2) + 1
-    // All of them, not as soon as a majority has answered: of several that were restarted, each knows less.
-    const answers = await poll(others, this.#timeoutMs, {
-      ask: async (other) => {
-        // All are opened at once: the first to be there must not find the others away.
-        if (!(await other.reached())) throw new Error(`${other.label} cannot be reached`)
-        return await other.origin()
-      },
-    })
-    const lasts = [...answers.values()].flatMap((vote) => (vote instanceof Error ? [] : [vote.answer.last]))
-    if (lasts.length < needed) {
-      throw new Error(`it must learn the orders of ${needed} others, and only ${lasts.length} answered`)
-    }
-    return lasts.reduce((highest, last) => (last > highest ? last : highest), 0n)
+  // Of several ways to one server the first counts: it has one voice.
+  #twinOf(node: Node): Node | undefined {
+    const [first, ...twins] = this.#nodes.filter(({ run }) => run === node.run)
+    if (first !== node) return first
+    for (const twin of twins) twin.isTwinOf(node)
+    return undefined
   }
 
   async #askAll<Answer>(doing: string, ask: (node: Node) => Promise<Answer>): Promise<Answer[]> {
