@@ -30,8 +30,7 @@ export async function openRedis(url: StoreUrl): Promise<FloorBackend> {
     }
     case 'redis+cluster:': {
       checkQuery(url, COMMON)
-      if (database(url.path) !== 0)
-        throw new ConfigError('A Cluster has database 0 only: leave out the path of the URL.')
+      if (database(url.path) !== 0) throw new ConfigError('A Cluster has database 0 only: leave out the path of the URL.')
       const cluster: ClusterOptions = {
         // A connection that owes an answer for so long is broken: no call outlives it.
         redisOptions: { ...settings, socketTimeout: 10_000 },

@@ -3,7 +3,7 @@ import { BackendError } from '../../core/errors.js'
 import { TOMBSTONE_MS } from './debts.js'
 import type { Entry } from './entry.js'
 import type { Floors } from './floors.js'
-import { leaveOf, nodeLeave } from './leaves.js'
+import { brokenOff, leaveAgain, leaveOf, nodeLeave } from './leaves.js'
 import { noMajority } from './no-majority.js'
 import type { Node } from './node.js'
 import { type Answers, poll } from './poll.js'
@@ -31,8 +31,8 @@ export class Ballot {
     const answers = await poll(this.#nodes, this.#timeoutMs, {
       ask: (node) => node.join(requests),
       decided: (soFar) => this.#allSettled(soFar, entries.length),
-      answered: (node, { answer }) => this.#joined(node, entries, requests, answer),
-      failed: (node) => this.#brokenOff(node, entries, requests),
+      answered: (node, { answer }) => leaveAgain(node, entries, requests, answer),
+      failed: (node) => brokenOff(node, entries, requests),
     })
     const tookMs = performance.now() - sentAt
     const open: number[] = []
@@ -182,24 +182,6 @@ export class Ballot {
     return new Map(won.flatMap(({ entry }, i) => (agreed[i]!.size >= this.#majority ? [[entry, highest[i]!]] : [])))
   }
 
-  // One that takes two messages can be overtaken by its own leave.
-  #joined(node: Node, entries: readonly Entry[], requests: readonly JoinRequest[], answer: readonly Standing[]): void {
-    for (let i = 0; i < entries.length; i += 1) {
-      const entry = entries[i]!
-      if (answer[i]!.state !== 'granted' || !entry.hasLeft(requests[i]!.id, node)) continue
-      void node.leaveAtLast([leaveOf(entry, 0, requests[i]!.id)])
-    }
-  }
-
-  // It may have arrived all the same, or arrive behind its own leave.
-  #brokenOff(node: Node, entries: readonly Entry[], requests: readonly JoinRequest[]): void {
-    for (const [i, entry] of entries.entries()) {
-      const { id } = requests[i]!
-      if (entry.ticket === id) entry.silent.add(node)
-      if (entry.hasLeft(id, node)) node.owe([leaveOf(entry, TOMBSTONE_MS, id)])
-    }
-  }
-
   // Before the next try: where a server said yes, its answer is waited for; where it said nothing, the leave is at
   // least sent behind the join, or owed where the connection broke.
   async #undo(lost: readonly { entry: Entry; votes: Tally }[]): Promise<void> {
@@ -240,8 +222,8 @@ export class Ballot {
     })
     const entries = missing.map(({ entry }) => entry)
     node.join(requests).then(
-      (standings) => this.#joined(node, entries, requests, standings),
-      () => this.#brokenOff(node, entries, requests),
+      (standings) => leaveAgain(node, entries, requests, standings),
+      () => brokenOff(node, entries, requests),
     )
   }
 

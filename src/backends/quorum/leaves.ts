@@ -1,4 +1,4 @@
-import type { LeaveRequest } from '../../core/backend.js'
+import type { JoinRequest, LeaveRequest, Standing } from '../../core/backend.js'
 import { TOMBSTONE_MS } from './debts.js'
 import type { Entry } from './entry.js'
 import type { Node } from './node.js'
@@ -18,4 +18,27 @@ export function nodeLeave(ticket: LeaveRequest, entry: Entry | undefined, node: 
   const tombstoneMs = isSilent ? Math.max(TOMBSTONE_MS, ticket.tombstoneMs) : ticket.tombstoneMs
   if (ticket.handle === undefined) return { line, id, keepMs, tombstoneMs }
   return { line, id, handle: id, keepMs, tombstoneMs }
+}
+
+/** Of what a server has just granted, what has left already: a join that takes two messages can be overtaken by its leave. */
+export function leaveAgain(
+  node: Node,
+  entries: readonly Entry[],
+  requests: readonly JoinRequest[],
+  answer: readonly Standing[],
+): void {
+  for (let i = 0; i < entries.length; i += 1) {
+    const entry = entries[i]!
+    if (answer[i]!.state !== 'granted' || !entry.hasLeft(requests[i]!.id, node)) continue
+    void node.leaveAtLast([leaveOf(entry, 0, requests[i]!.id)])
+  }
+}
+
+/** A join was broken off: it may have arrived all the same, or arrive behind its own leave. */
+export function brokenOff(node: Node, entries: readonly Entry[], requests: readonly JoinRequest[]): void {
+  for (const [i, entry] of entries.entries()) {
+    const { id } = requests[i]!
+    if (entry.ticket === id) entry.silent.add(node)
+    if (entry.hasLeft(id, node)) node.owe([leaveOf(entry, TOMBSTONE_MS, id)])
+  }
 }

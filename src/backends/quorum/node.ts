@@ -1,6 +1,7 @@
 import type { FloorBackend, JoinRequest, LeaveRequest, Origin, RenewRequest, Standing } from '../../core/backend.js'
 import { BackendError } from '../../core/errors.js'
 import { Debts } from './debts.js'
+import { twinText } from './twins.js'
 
 /** `uptime` is told in whole seconds. */
 const UPTIME_GRAIN_MS = 1_000
@@ -234,10 +235,6 @@ export interface NodeOptions {
   /** An earlier one that leads to the same server. */
   twinOf(node: Node): Node | undefined
   lost(node: Node, ids: readonly string[]): void
-}
-
-function twinText({ label }: Node): string {
-  return `it is the same server as ${label}: give each one once`
 }
 
 export function micros(ms: number): bigint {

@@ -21,6 +21,7 @@ import { Node } from './node.js'
 import { openAll } from './opening.js'
 import { checkOptions, type QuorumOptions } from './options.js'
 import { poll } from './poll.js'
+import { twinOf } from './twins.js'
 import { mergeViews } from './views.js'
 import { WaitingRoom } from './waiting-room.js'
 
@@ -48,7 +49,7 @@ export class QuorumBackend implements Backend {
     const nodeOptions = {
       maxTtlMs,
       floorOfOthers: (node: Node) => floorOfOthers(node, this.#nodes, nodeTimeoutMs),
-      twinOf: (node: Node) => this.#twinOf(node),
+      twinOf: (node: Node) => twinOf(node, this.#nodes),
       lost: (_node: Node, ids: readonly string[]) => this.#lost(ids),
     }
     this.#nodes = backends.map((backend, i) => new Node(backend, labels[i] ?? `server ${i + 1}`, nodeOptions))
@@ -203,7 +204,7 @@ export class QuorumBackend implements Backend {
     }
     if (standing.state === 'gone') this.#forget(entry)
     if (standing.state === 'refused') {
-      this.#room.othersSeen(entry, performance.now())
+      if (!entry.left) this.#room.othersSeen(entry, performance.now())
       return this.#notNow(entry)
     }
     return standing
@@ -245,14 +246,6 @@ export class QuorumBackend implements Backend {
   #lost(tickets: readonly string[]): void {
     const ids = this.#entries.idsOf(tickets)
     if (ids.length > 0) this.#events.unsure(ids)
-  }
-
-  // Of several ways to one server the first counts: it has one voice.
-  #twinOf(node: Node): Node | undefined {
-    const [first, ...twins] = this.#nodes.filter(({ run }) => run === node.run)
-    if (first !== node) return first
-    for (const twin of twins) twin.isTwinOf(node)
-    return undefined
   }
 
   async #askAll<Answer>(doing: string, ask: (node: Node) => Promise<Answer>): Promise<Answer[]> {
