@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { ClusterOptions, RedisOptions as ClientOptions } from 'ioredis'
 import { type IoredisClient, type IoredisCluster, ownRedis, type RedisOptions } from '../backends/redis/index.js'
-import { NEVER_AGAIN } from '../backends/redis/ioredis-wire.js'
+import { NEVER_AGAIN } from '../backends/redis/ioredis-client.js'
 import type { Backend, FloorBackend } from '../core/backend.js'
 import { durationMs } from '../core/duration.js'
 import { ConfigError } from '../core/errors.js'
@@ -30,7 +30,8 @@ export async function openRedis(url: StoreUrl): Promise<FloorBackend> {
     }
     case 'redis+cluster:': {
       checkQuery(url, COMMON)
-      if (database(url.path) !== 0) throw new ConfigError('A Cluster has database 0 only: leave out the path of the URL.')
+      if (database(url.path) !== 0)
+        throw new ConfigError('A Cluster has database 0 only: leave out the path of the URL.')
       const cluster: ClusterOptions = {
         // A connection that owes an answer for so long is broken: no call outlives it.
         redisOptions: { ...settings, socketTimeout: 10_000 },

@@ -194,6 +194,16 @@ describe('memcached alone', () => {
     store.link.close()
   })
 
+  test('what is too long for one value is told by its bytes, not its letters', async () => {
+    const store = new LineStore(new Link(server, { timeoutMs: 2_000 }), new Keys('holdfast:'))
+    const line = { kind: 'mutex', name: 'é'.repeat(600_000) } as const
+    const write = store.change(line, undefined, ({ value }) => ({
+      write: append(value, { id: 'first', weight: 1, capacity: 1 }),
+    }))
+    expect(await failure(write)).toMatchObject({ code: 'BACKEND', retryable: false })
+    store.link.close()
+  })
+
   test('five thousand stand in one line', async () => {
     const backend = memcached({ servers: [`127.0.0.1:${server.port}`] })
     await backend.open({ granted() {}, moved() {}, lost() {}, unsure() {} })

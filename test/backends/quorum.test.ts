@@ -6,7 +6,7 @@ import { redis } from '../../src/backends/redis/index.js'
 import { connect, openBackend } from '../../src/connect.js'
 import type { FloorBackend, Standing } from '../../src/core/backend.js'
 import { ConfigError } from '../../src/core/errors.js'
-import type { Holdfast } from '../../src/core/holdfast.js'
+import { Holdfast } from '../../src/core/holdfast.js'
 import { type Server, startRedis } from '../servers/index.js'
 import { describeBackend } from '../suite.js'
 
@@ -52,6 +52,21 @@ describe('quorum, alone', () => {
   afterAll(async () => {
     await Promise.all(clients.map((locks) => locks.close()))
     await five.stop()
+  })
+
+  test('a client that found no majority at first goes on when there is one', async () => {
+    const three = await Promise.all(Array.from({ length: 3 }, () => startRedis()))
+    await Promise.all(three.slice(1).map((server) => server.kill()))
+    const hosts = three.map(({ port }) => `127.0.0.1:${port}`).join(',')
+    const locks = new Holdfast(await openBackend(`redlock://${hosts}?maxTtl=1s`), { ttl: '1s' })
+    clients.push(locks)
+    await expect(locks.lock('late').acquire({ wait: '1s' })).rejects.toMatchObject({ code: 'BACKEND', retryable: true })
+    await Promise.all(three.slice(1).map((server) => server.start()))
+    // They were just started, and count a little later: somebody has to look then.
+    const lease = await locks.lock('late').acquire({ wait: '20s' })
+    expect(await lease.release()).toBe(true)
+    await locks.close()
+    await Promise.all(three.map((server) => server.stop()))
   })
 
   test('a semaphore, a ttl or minHold that is too long and a quorum of two are refused with the reason', async () => {

@@ -2,9 +2,11 @@ import { once } from 'node:events'
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
+import { inspect } from 'node:util'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { failure } from '../../src/backends/redis/failure.js'
 import { guarantees } from '../../src/backends/redis/guarantees.js'
 import { ownRedis, redis } from '../../src/backends/redis/index.js'
 import { applies, cases, runCase } from '../../src/conformance/index.js'
@@ -22,7 +24,7 @@ const LAST = 'holdfast:\0last'
 /** What docs/backends/redis.md says a user needs. */
 const RIGHTS = [
   '-@all',
-  ...'hello|auth|select|client|ping|info|eval|evalsha|get|set|del|exists|pexpire|pttl|time|publish|subscribe|scan'.split(
+  ...'hello|auth|select|client|ping|info|eval|evalsha|get|mget|set|del|exists|pexpire|pttl|time|publish|subscribe|scan'.split(
     '|',
   ),
   ...'zadd|zrem|zpopmin|zrange|zrangebyscore|zrank|zscore|zcount|hget|hset|hdel'.split('|'),
@@ -327,6 +329,30 @@ describe('the server', () => {
     await eventually('all keys have lapsed', async () => (await keysLeft()).join() === LAST)
   })
 
+  test('before version 7, an error inside a script is told as text, and is the error that it tells of', () => {
+    const inScript = (error: string): Error =>
+      new Error(`ERR Error running script (call to f_5a1): @user_script:14: @user_script: 14: -${error}`)
+    expect(failure(inScript("READONLY You can't write against a read only replica."), 'join a line')).toMatchObject({
+      retryable: true,
+    })
+    expect(failure(inScript('OOM command not allowed.'), 'join a line')).toMatchObject({
+      retryable: false,
+      message: expect.stringMatching(/memory is full/),
+    })
+  })
+
+  test('a key that is something else is no line', async () => {
+    await raw.hset('holdfast:other', 'a', 'b')
+    const locks = await connect(server.url)
+    const lease = await locks.lock('ours').acquire()
+    const names: string[] = []
+    for await (const line of locks.lines('')) names.push(line.name)
+    expect(names).toEqual(['ours'])
+    await lease.release()
+    await locks.close()
+    await raw.del('holdfast:other')
+  })
+
   test('a tombstone is kept for as long as it was asked for, and goes', async () => {
     const { backend, join, leave } = await openPort(await openBackend(server.url), randomUUID().slice(0, 23))
     const line = { kind: 'mutex', name: 'buried' } as const
@@ -337,6 +363,49 @@ describe('the server', () => {
     await backend.leave([leave(line, 'late'), leave(line, 'other')])
     await backend.close()
     await eventually('nothing is left', async () => (await keysLeft()).join() === LAST)
+  })
+})
+
+describe('what is left', () => {
+  test('of a line that began after a tombstone: every key goes by itself when its clients die', async () => {
+    const { backend, join, leave } = await openPort(await openBackend(server.url), randomUUID().slice(0, 23))
+    const [mutex, counted] = [{ kind: 'mutex', name: 'm' } as const, { kind: 'semaphore', name: 's' } as const]
+    for (const line of [mutex, counted]) await backend.leave([leave(line, 'late', { tombstoneMs: 60_000 })])
+    await backend.join([join(mutex, 'a'), join(counted, 'a')])
+    await backend.join([join(mutex, 'b'), join(counted, 'b')])
+    for (const key of (await keysLeft()).filter((one) => one !== LAST)) {
+      expect(await raw.pttl(key), JSON.stringify(key)).toBeGreaterThan(0)
+    }
+    await backend.close()
+    await raw.flushall()
+  })
+
+  test('of an acquire that was given up before its answer: nobody looks for it when the inbox is back', async () => {
+    const { backend, heard, join, leave } = await openPort(await openBackend(server.url), randomUUID().slice(0, 23))
+    const [given, kept] = [{ kind: 'mutex', name: 'given up' } as const, { kind: 'mutex', name: 'kept' } as const]
+    // Lines in which somebody stood: the next goes there at once.
+    await backend.join([join(given, 'holder'), join(kept, 'other holder')])
+    await backend.join([join(given, 'first'), join(kept, 'second')])
+    await backend.leave([leave(given, 'first'), leave(kept, 'second')])
+    const joining = backend.join([join(given, 'gone'), join(kept, 'stays')])
+    const leaving = backend.leave([leave(given, 'gone', { tombstoneMs: 60_000 })])
+    await Promise.all([joining, leaving])
+    await raw.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+    await eventually('the inbox is back', () => heard.movedNames.includes('kept'))
+    expect(heard.movedNames).not.toContain('given up')
+    await backend.close()
+    await raw.flushall()
+  })
+
+  test('of failed opens: no listener', async () => {
+    const client = new Redis(1, { lazyConnect: true, retryStrategy: () => null })
+    const count = (): number[] => client.eventNames().map((name) => client.listenerCount(name))
+    const open = async (): Promise<unknown> =>
+      await openPort(ownRedis(client), 'x').catch((error: unknown) => (error as { code?: string }).code)
+    expect(await open()).toBe('BACKEND')
+    const first = count()
+    for (let i = 0; i < 5; i += 1) expect(await open()).toBe('BACKEND')
+    expect(count()).toEqual(first)
   })
 })
 
@@ -395,15 +464,27 @@ describe('clients', () => {
     const lease = await locks.lock('x').acquire()
     const waiting = locks.lock('x').acquire()
     await eventually('it waits', async () => (await locks.view('x'))[0]?.tickets.length === 2)
+    await lease.renew()
     await lease.release()
     await (await waiting).release()
+    const many = await Promise.all(['a', 'b', 'c'].map((name) => locks.semaphore(name, 1).acquire()))
+    await Promise.all(many.map((one) => one.renew()))
+    await Promise.all(many.map((one) => one.release()))
+    const mutexes = await Promise.all(['a', 'b', 'c'].map((name) => locks.lock(name).acquire()))
+    await Promise.all(mutexes.map((one) => one.renew()))
+    await Promise.all(mutexes.map((one) => one.release()))
     const names: string[] = []
     for await (const line of locks.lines('')) names.push(line.name)
-    await locks.close()
-    await raw.call('ACL', 'DELUSER', 'locker')
     expect(await keysLeft()).toEqual([])
     const other = new Redis(`${server.url}/3`)
     expect(await other.keys('*')).toEqual([LAST])
+    await raw.call('ACL', 'SETUSER', 'locker', '-exists')
+    await expect(locks.lock('x').tryAcquire()).rejects.toMatchObject({
+      retryable: false,
+      message: expect.stringMatching(/Rights/),
+    })
+    await locks.close()
+    await raw.call('ACL', 'DELUSER', 'locker')
     await other.flushdb()
     other.disconnect()
   })
@@ -416,13 +497,19 @@ describe('clients', () => {
       retryable: false,
       message: expect.stringMatching(/WRONGPASS/),
     })
-    await expect(wrong.catch((error: Error) => error.message)).resolves.not.toContain('wr0ng')
+    const shown = await wrong.catch((error: Error) => inspect(error, { depth: 20, showHidden: true }))
+    expect(shown).not.toContain('wr0ng')
     await expect(connect('redis://127.0.0.1:1')).rejects.toMatchObject({ code: 'BACKEND', retryable: true })
     await expect(connect(`${server.url}/nine`)).rejects.toMatchObject({ code: 'CONFIG' })
     await expect(connect(`${server.url}?prefx=a`)).rejects.toMatchObject({
       code: 'CONFIG',
       message: expect.stringMatching(/prefx/),
     })
+    for (const query of ['tls=on', 'servername=a', 'replicas=1&replicaTimeout=10s', 'replicas=1&replicaTimeout=0']) {
+      await expect(connect(`${server.url}?${query}`), query).rejects.toMatchObject({ code: 'CONFIG' })
+    }
+    await expect(connect(`rediss://127.0.0.1:${server.port}?tls=no`)).rejects.toMatchObject({ code: 'CONFIG' })
+    await expect(connect(`redis+cluster://127.0.0.1:${server.port}/5`)).rejects.toMatchObject({ code: 'CONFIG' })
     await expect(connect(`${server.url}/99`)).rejects.toMatchObject({ code: 'BACKEND' })
     await raw.call('ACL', 'DELUSER', 'someone')
   })

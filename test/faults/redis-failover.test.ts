@@ -1,10 +1,19 @@
 import { Redis } from 'ioredis'
+import { createCluster } from 'redis'
 import { afterEach, expect, test } from 'vitest'
+import { redis } from '../../src/backends/redis/index.js'
 import { slotOf } from '../../src/backends/redis/keys.js'
 import { connect } from '../../src/connect.js'
-import type { Holdfast } from '../../src/core/holdfast.js'
+import { Holdfast } from '../../src/core/holdfast.js'
 import type { Lease } from '../../src/core/lease.js'
-import { type RedisCluster, type Server, startCluster, startSentinel } from '../servers/index.js'
+import {
+  type RedisCluster,
+  type Server,
+  startCluster,
+  startProxy,
+  startRedis,
+  startSentinel,
+} from '../servers/index.js'
 
 /** A replica takes over, by Sentinel and in a Cluster of 3 + 3. docs/backends/redis.md has the table. */
 
@@ -31,12 +40,12 @@ const aborted = (signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => (signal.aborted ? resolve() : signal.addEventListener('abort', () => resolve())))
 
 async function ask(server: Server, ...command: string[]): Promise<unknown> {
-  const redis = new Redis(server.url, { maxRetriesPerRequest: 1 })
-  redis.on('error', () => undefined)
+  const one = new Redis(server.url, { maxRetriesPerRequest: 1 })
+  one.on('error', () => undefined)
   try {
-    return await redis.call(command[0]!, ...command.slice(1))
+    return await one.call(command[0]!, ...command.slice(1))
   } finally {
-    redis.disconnect()
+    one.disconnect()
   }
 }
 
@@ -263,3 +272,67 @@ async function replicaOf(cluster: RedisCluster, master: Server): Promise<Server>
   }
   throw new Error('That master has no replica.')
 }
+
+test('replicas, the connection leads to another master before the replica answered: what is held is on that one', async () => {
+  const pair = async (): Promise<{ master: Server; replica: Server }> => {
+    const master = await startRedis({ args: ['--repl-diskless-sync-delay', '0'] })
+    const replica = await startRedis({ args: ['--replicaof', '127.0.0.1', String(master.port)] })
+    cleanUp.push(() => Promise.all([master.stop(), replica.stop()]))
+    const isUp = async (): Promise<boolean> =>
+      String(await ask(replica, 'INFO', 'replication')).includes('master_link_status:up')
+    await eventually('it has its copy', isUp)
+    return { master, replica }
+  }
+  const [old, next] = [await pair(), await pair()]
+  const proxy = await startProxy(old.master)
+  cleanUp.push(() => proxy.stop())
+  const ioredis = new Redis(proxy.port)
+  const locks = new Holdfast(redis(ioredis, { replicas: 1, replicaTimeoutMs: 4_000 }))
+  cleanUp.push(() => locks.close().then(() => ioredis.disconnect()))
+  await (await locks.lock('warm').acquire()).release()
+  old.replica.pause()
+  const taking = locks.lock('cut').acquire()
+  await eventually('it waits for the replica', async () =>
+    String(await ask(old.master, 'CLIENT', 'LIST')).includes('cmd=wait'),
+  )
+  proxy.redirect(next.master)
+  proxy.cutNow()
+  const lease = await taking
+  expect(await ask(next.master, 'EXISTS', 'holdfast:cut')).toBe(1)
+  expect(await lease.release()).toBe(true)
+  old.replica.resume()
+})
+
+test('Cluster, with replicas, through a client of the package redis: a slot that has moved is found', async () => {
+  const cluster = await startCluster()
+  cleanUp.push(() => cluster.stop())
+  const nodeRedis = createCluster({ rootNodes: [{ url: cluster.nodes[0]!.url }] })
+  nodeRedis.on('error', () => undefined)
+  await nodeRedis.connect()
+  const locks = new Holdfast(redis(nodeRedis, { replicas: 1 }))
+  cleanUp.push(() => locks.close().then(() => nodeRedis.destroy()))
+  const [name, slot] = ['moved', slotOf('holdfast:moved')]
+  await (await locks.lock(name).acquire()).release()
+  const masters = cluster.nodes.slice(0, 3)
+  const owns = async (server: Server): Promise<boolean> =>
+    (await ask(server, 'GET', 'holdfast:moved').catch(() => 'no')) !== 'no'
+  const found = await Promise.all(masters.map(owns))
+  const [from, to] = [masters[found.indexOf(true)]!, masters[found.indexOf(false)]!]
+  const id = String(await ask(to, 'CLUSTER', 'MYID'))
+  // The last order given is in the slot, too: it goes along.
+  await ask(to, 'CLUSTER', 'SETSLOT', String(slot), 'IMPORTING', String(await ask(from, 'CLUSTER', 'MYID')))
+  await ask(from, 'CLUSTER', 'SETSLOT', String(slot), 'MIGRATING', id)
+  const keys = (await ask(from, 'CLUSTER', 'GETKEYSINSLOT', String(slot), '100')) as string[]
+  for (const key of keys) await ask(from, 'MIGRATE', '127.0.0.1', String(to.port), key, '0', '5000')
+  for (const server of [to, from, ...masters]) await ask(server, 'CLUSTER', 'SETSLOT', String(slot), 'NODE', id)
+  const lease = await locks.lock(name).acquire({ wait: '20s' })
+  // Renewals have a connection of their own, which has to find it, too.
+  await eventually('it is renewed', () =>
+    lease.renew().then(
+      () => true,
+      () => false,
+    ),
+  )
+  expect(await ask(to, 'EXISTS', `holdfast:${name}`)).toBe(1)
+  expect(await lease.release()).toBe(true)
+})

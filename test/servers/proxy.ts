@@ -14,6 +14,8 @@ export type Fault = 'pass' | 'drop' | 'hold' | 'halve' | 'cut'
 export interface ProxyWay {
   fault: Fault
   delayMs: number
+  /** What is handed on in place of what came: for answers that a healthy server does not give. */
+  rewrite: ((chunk: Buffer) => Buffer) | undefined
   /** What came so far. */
   bytes: number
   chunks: number
@@ -63,8 +65,8 @@ export async function startProxy(target: { readonly port: number; readonly host?
 
 class TcpProxy implements Proxy {
   readonly host = '127.0.0.1'
-  readonly requests: ProxyWay = { fault: 'pass', delayMs: 0, bytes: 0, chunks: 0 }
-  readonly replies: ProxyWay = { fault: 'pass', delayMs: 0, bytes: 0, chunks: 0 }
+  readonly requests: ProxyWay = { fault: 'pass', delayMs: 0, rewrite: undefined, bytes: 0, chunks: 0 }
+  readonly replies: ProxyWay = { fault: 'pass', delayMs: 0, rewrite: undefined, bytes: 0, chunks: 0 }
   #target: { port: number; host: string }
   readonly #sockets = new Set<Socket>()
   #watchers: Watcher[] = []
@@ -119,6 +121,7 @@ class TcpProxy implements Proxy {
     for (const way of [this.requests, this.replies]) {
       way.fault = 'pass'
       way.delayMs = 0
+      way.rewrite = undefined
     }
     for (const handOn of this.#kept.splice(0)) handOn()
     await this.listen()
@@ -154,10 +157,11 @@ class TcpProxy implements Proxy {
     server.on('data', (chunk) => this.#carry('replies', chunk, server, client))
   }
 
-  #carry(name: 'requests' | 'replies', chunk: Buffer, from: Socket, to: Socket): void {
+  #carry(name: 'requests' | 'replies', came: Buffer, from: Socket, to: Socket): void {
     const way = this[name]
-    way.bytes += chunk.length
+    way.bytes += came.length
     way.chunks += 1
+    const chunk = way.rewrite?.(came) ?? came
     const { fault, delayMs } = way
     if (fault === 'pass') {
       if (delayMs === 0) to.write(chunk)
@@ -170,7 +174,7 @@ class TcpProxy implements Proxy {
       from.destroy()
     }
     // After the fault was applied: who waits for this may change the fault for what comes next.
-    this.#tell(name, chunk)
+    this.#tell(name, came)
   }
 
   #tell(name: 'requests' | 'replies', chunk: Buffer): void {

@@ -44,12 +44,16 @@ export class MemcachedBackend implements Backend {
 
   async open(events: BackendEvents): Promise<void> {
     this.#events = events
-    try {
-      await Promise.all(this.#stores.map(({ link }) => link.connection()))
-    } catch (error) {
-      await this.close()
-      throw error
-    }
+    const links = this.#stores.map(({ link }) => link)
+    const outcomes = await Promise.allSettled(links.map((link) => link.connection()))
+    const errors = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []))
+    // A server that is down is connected to when it is back. One that refuses us will not change its mind.
+    const refused = errors.find((error) => !(error instanceof BackendError && error.retryable))
+    if (refused === undefined && errors.length < links.length) return
+    this.#events = SILENT
+    // Not closed: the next open may find them well.
+    for (const link of links) link.drop()
+    throw refused ?? errors[0]
   }
 
   async join(requests: readonly JoinRequest[]): Promise<Standing[]> {

@@ -1,6 +1,6 @@
 import type { Holder, JoinRequest, Standing } from '../../core/backend.js'
 import type { LineKey } from '../../core/line.js'
-import { isMiss, type LineStore, type Snapshot, secondsFor, setCommand, type Step } from './line-store.js'
+import { type LineStore, type Snapshot, secondsFor, setCommand, type Step, valueOf } from './line-store.js'
 import { append, type Entry, find, grantedEntries, isGranted, type LineValue, without } from './line-value.js'
 import type { OwnTickets } from './own-tickets.js'
 
@@ -171,7 +171,7 @@ export async function readHolders(
 ): Promise<(Holder | undefined)[]> {
   const replies = await snapshot.connection.send(entries.map((entry) => `mg ${store.keys.life(entry)} v`))
   return replies.map((reply) => {
-    if (isMiss(reply) || reply.value === undefined) return undefined
-    return JSON.parse(reply.value.toString('utf8')) as Holder
+    const value = valueOf(reply)
+    return value === undefined ? undefined : (JSON.parse(value.toString('utf8')) as Holder)
   })
 }

@@ -1,22 +1,26 @@
 import { createHash } from 'node:crypto'
 import { ConfigError } from '../../core/errors.js'
-import { KINDS, type Kind, type LineKey } from '../../core/line.js'
+import { KINDS, type LineKey } from '../../core/line.js'
 import type { Address } from './client/connection.js'
 import type { Entry } from './line-value.js'
 
 /** memcached takes keys of at most 250 bytes, without spaces and control characters. */
 const PLAIN = /^[\x21-\x7e]{1,160}$/
+const PRINTABLE = /^[\x21-\x7e]+$/
 const PREFIX = /^[\x21-\x7e]{0,60}$/
 
 /** The names of everything that we keep in a server. */
 export class Keys {
   readonly #prefix: string
+  /** The part of the prefix that no encoding changes. */
+  readonly #start: string
 
   constructor(prefix: string) {
     if (!PREFIX.test(prefix)) {
       throw new ConfigError('The prefix for memcached is at most 60 printable ASCII characters without spaces.')
     }
     this.#prefix = prefix
+    this.#start = /^[A-Za-z0-9]*/.exec(prefix)![0]
   }
 
   /** The line itself. A name that memcached would refuse is hashed; the value holds it in full. */
@@ -44,11 +48,16 @@ export class Keys {
     return entry.left ? this.kept(entry.id) : this.ticket(entry.handle)
   }
 
-  /** The kind of the line that a key names; undefined for keys that are not lines. */
-  kindOf(key: string): Kind | undefined {
-    return KINDS.find(
+  /** The key of a line, as the server's list has it (URI-encoded); undefined for keys that are not lines of ours. */
+  lineFrom(listed: string): string | undefined {
+    // Most keys are somebody else's, and there may be millions.
+    if (!listed.startsWith(this.#start)) return undefined
+    // Byte by byte: theirs may be of any bytes, ours are of ASCII only.
+    const key = listed.replaceAll(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+    const isLine = KINDS.some(
       (kind) => key.startsWith(`${this.#prefix}line:${kind}:`) || key.startsWith(`${this.#prefix}hash:${kind}:`),
     )
+    return isLine && PRINTABLE.test(key) ? key : undefined
   }
 }
 

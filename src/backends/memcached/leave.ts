@@ -1,7 +1,7 @@
 import type { LeaveRequest } from '../../core/backend.js'
 import type { LineKey } from '../../core/line.js'
 import { readHolders } from './join.js'
-import { type LineStore, type Snapshot, secondsFor, setCommand, type Step } from './line-store.js'
+import { isMiss, type LineStore, type Snapshot, secondsFor, setCommand, type Step } from './line-store.js'
 import { type Entry, find, type LineValue, replace, without } from './line-value.js'
 import type { OwnTickets } from './own-tickets.js'
 
@@ -84,7 +84,9 @@ class Leave {
     }
     const before = [...stores, ...deletes.map(({ key }) => `md ${key}`)]
     if (line === seen.value) {
-      await seen.connection.send(before)
+      const replies = await seen.connection.send(before)
+      // Whether the keys were there does not matter, as long as they are gone.
+      for (const reply of replies) isMiss(reply)
       return 'keep'
     }
     return {

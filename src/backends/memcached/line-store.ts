@@ -126,7 +126,7 @@ export class LineStore {
       return { stored: snapshot, replies }
     }
     const command = storeCommand(key, value, cas)
-    if (command.length + ITEM_HEADER > connection.maxItemBytes) throw tooLong(line)
+    if (Buffer.byteLength(command) + ITEM_HEADER > connection.maxItemBytes) throw tooLong(line)
     const answers = await connection.send([...before, command])
     const last = answers.at(-1)!
     const replies = answers.slice(0, -1)
@@ -137,7 +137,7 @@ export class LineStore {
   }
 
   #snapshot(line: LineKey, reply: Reply, connection: Connection): Snapshot {
-    const { value } = reply
+    const value = valueOf(reply)
     if (value === undefined) return { line, value: emptyLine(line.name), cas: undefined, connection }
     let decoded: LineValue
     try {
@@ -172,9 +172,18 @@ export function secondsFor(ms: number): number {
   return Math.ceil(ms / 1_000) + 1
 }
 
-/** Whether the key was not there. */
+/** Whether the key was not there. Throws for what says neither: an error is never a no, and never a yes. */
 export function isMiss(reply: Reply): boolean {
-  return reply.code === 'EN' || reply.code === 'NF'
+  const { code, words } = reply
+  if (code === 'EN' || code === 'NF') return true
+  if (code === 'HD' || code === 'VA') return false
+  const message = `memcached did not say whether a key is there: ${[code, ...words].join(' ')}. Look at the memory of the server (-m).`
+  throw new BackendError(message, { retryable: true })
+}
+
+/** What the key holds; undefined when it was not there. Throws as `isMiss` does. */
+export function valueOf(reply: Reply): Buffer | undefined {
+  return isMiss(reply) ? undefined : reply.value
 }
 
 function checkStored(replies: readonly Reply[], line: LineKey): void {

@@ -88,6 +88,7 @@ export function decode(bytes: Buffer): LineValue {
     tombstones: [string, number][]
   }
   if (data.v !== 1) throw new Error(`a line of version ${data.v}`)
+  if (typeof data.name !== 'string') throw new Error('a line without a name')
   const entries = data.tickets.map(([id, order, weight, capacity, handle = id, left]) => {
     return { id, handle, order, weight, capacity, left: left === 1 }
   })

@@ -2,7 +2,7 @@ import type { RenewRequest, Standing } from '../../core/backend.js'
 import type { LineKey } from '../../core/line.js'
 import { LINE_SECONDS } from './guarantees.js'
 import { ticketCommand, waiting } from './join.js'
-import { isMiss, type LineStore, type Snapshot, secondsFor } from './line-store.js'
+import { isMiss, type LineStore, type Snapshot, secondsFor, valueOf } from './line-store.js'
 import { find, isGranted, replace } from './line-value.js'
 import type { OwnTickets } from './own-tickets.js'
 
@@ -37,11 +37,12 @@ async function touchAll(
   const held = requests.map(({ id }) => own.ticket(line, id)?.granted === true)
   const touches = requests.map((request, index) => touch(store, request, held[index] === true))
   const { snapshots, replies } = await store.read([line], touches, held.includes(true) ? TOUCH_LINE : '')
+  const missing = replies.map(isMiss)
   const snapshot = snapshots[0]!
   const standings = new Map<string, Standing>()
   const promoted: RenewRequest[] = []
   for (const [index, request] of requests.entries()) {
-    const standing = isMiss(replies[index]!) ? undefined : standingIn(snapshot, request)
+    const standing = missing[index] === true ? undefined : standingIn(snapshot, request)
     if (standing === undefined) own.forget(line, request.id)
     // It was touched for a waiting lease only: what it may believe in needs a second touch.
     if (standing?.state === 'granted' && held[index] === false) promoted.push(request)
@@ -62,8 +63,9 @@ async function promote(
 ): Promise<void> {
   const askedAt = performance.now()
   const replies = await snapshot.connection.send(requests.map((request) => touch(store, request, true)))
+  const missing = replies.map(isMiss)
   for (const [index, request] of requests.entries()) {
-    if (isMiss(replies[index]!)) {
+    if (missing[index] === true) {
       standings.set(request.id, { state: 'gone' })
       own.forget(request.line, request.id)
     } else noteLease(own, request, standings.get(request.id)!, askedAt)
@@ -109,9 +111,10 @@ async function swap(store: LineStore, own: OwnTickets, request: RenewRequest): P
     if (entry === undefined || entry.left || (entry.handle !== handle && entry.handle !== nextHandle)) return 'keep'
     const key = store.keys.ticket(entry.handle)
     const [touched] = await seen.connection.send([`mg ${key} T${secondsFor(request.ttlMs)} v`])
-    lives = touched?.value !== undefined
-    if (!lives || entry.handle === nextHandle || touched?.value === undefined) return 'keep'
-    const holder = nextHolder ?? JSON.parse(touched.value.toString('utf8'))
+    const value = valueOf(touched!)
+    lives = value !== undefined
+    if (value === undefined || entry.handle === nextHandle) return 'keep'
+    const holder = nextHolder ?? JSON.parse(value.toString('utf8'))
     return {
       write: replace(seen.value, id, { handle: nextHandle }),
       before: [ticketCommand(store, nextHandle, holder, request.ttlMs)],

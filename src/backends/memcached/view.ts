@@ -2,8 +2,8 @@ import type { Holder, LineView, TicketView } from '../../core/backend.js'
 import { BackendError } from '../../core/errors.js'
 import { KINDS } from '../../core/line.js'
 import { flagOf, type Reply } from './client/reply.js'
-import { isMiss, type LineStore, type Snapshot } from './line-store.js'
-import { decode } from './line-value.js'
+import { isMiss, type LineStore, type Snapshot, valueOf } from './line-store.js'
+import { decode, type LineValue } from './line-value.js'
 
 /** The live tickets of every line of that name. */
 export async function viewName(store: LineStore, name: string): Promise<LineView[]> {
@@ -20,8 +20,9 @@ async function viewTickets(store: LineStore, { value, connection }: Snapshot): P
   const tickets: TicketView[] = []
   for (const [index, { id, order, weight, capacity, left }] of entries.entries()) {
     const reply = replies[index]!
-    if (isMiss(reply) || reply.value === undefined) continue
-    const holder = JSON.parse(reply.value.toString('utf8')) as Holder
+    const lived = valueOf(reply)
+    if (lived === undefined) continue
+    const holder = JSON.parse(lived.toString('utf8')) as Holder
     const remainingMs = Number(flagOf(reply, 't')) * 1_000
     tickets.push({ id, order: BigInt(order), weight, capacity, holder, left, remainingMs })
   }
@@ -41,12 +42,22 @@ export async function* namesOn(store: LineStore, prefix: string): AsyncGenerator
     const connection = await store.link.connection()
     const page = keys.slice(start, start + PAGE)
     for (const reply of await connection.send(page.map((key) => `mg ${key} v`))) {
-      if (reply.value === undefined) continue
-      const value = decode(reply.value)
-      if (!value.name.startsWith(prefix) || value.entries.length === 0) continue
+      const value = lineIn(reply)
+      if (value?.name.startsWith(prefix) !== true || value.entries.length === 0) continue
       const lives = await connection.send(value.entries.map((entry) => `mg ${store.keys.life(entry)}`))
       if (lives.some((life) => !isMiss(life))) yield value.name
     }
+  }
+}
+
+/** The line under a key; undefined when it is gone, or when what is there is not a line of ours. */
+function lineIn(reply: Reply): LineValue | undefined {
+  const bytes = valueOf(reply)
+  if (bytes === undefined) return undefined
+  try {
+    return decode(bytes)
+  } catch {
+    return undefined
   }
 }
 
@@ -61,11 +72,12 @@ async function dumpKeys(store: LineStore): Promise<string[]> {
     if (error instanceof BackendError && error.message.includes('CLIENT_ERROR')) return dump(store, 'all')
     throw error
   })
-  return lines
-    .map(({ code }) => /^key=(.*)$/.exec(code)?.[1])
-    .filter((key) => key !== undefined)
-    .map((key) => decodeURIComponent(key))
-    .filter((key) => store.keys.kindOf(key) !== undefined)
+  return lines.map((line) => keyIn(line, store)).filter((key) => key !== undefined)
+}
+
+/** The key that a line of the dump names, when it is that of a line of ours. */
+function keyIn({ code }: Reply, { keys }: LineStore): string | undefined {
+  return code.startsWith('key=') ? keys.lineFrom(code.slice(4)) : undefined
 }
 
 // On a connection of its own: no renewal waits behind a long answer.
@@ -73,7 +85,8 @@ async function dump(store: LineStore, how: 'hash' | 'all'): Promise<Reply[]> {
   const connection = await store.link.another()
   try {
     for (let tries = 1; ; tries += 1) {
-      const lines = await connection.list(`lru_crawler metadump ${how}`)
+      const ours = (line: Reply): boolean => keyIn(line, store) !== undefined
+      const lines = await connection.list(`lru_crawler metadump ${how}`, ours)
       const last = lines.at(-1)
       if (last?.code === 'END') return lines
       if (last?.code !== 'BUSY' || tries >= BUSY_TRIES) {

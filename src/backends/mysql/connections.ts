@@ -62,6 +62,11 @@ export class Connections {
     await this.run('DO 0', 'connecting')
   }
 
+  /** Also after a close: an open that failed is followed by another. */
+  open(): void {
+    this.#closed = false
+  }
+
   close(): void {
     this.#closed = true
     for (const waiting of this.#queue.splice(0)) waiting.reject(closedError())

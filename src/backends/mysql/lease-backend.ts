@@ -73,6 +73,7 @@ export class LeaseBackend implements Backend {
   }
 
   async open(events: BackendEvents): Promise<void> {
+    for (const connections of this.#connections) connections.open()
     try {
       this.#returning = (await checkServer(this.#work)).mariadb
       await ensureSchema(this.#work, this.#prefix)
@@ -110,7 +111,11 @@ export class LeaseBackend implements Backend {
   close(): Promise<void> {
     this.#watch?.close()
     this.#tidy?.close()
-    for (const connections of [this.#work, this.#keep, this.#look]) connections.close()
+    for (const connections of this.#connections) connections.close()
     return Promise.resolve()
+  }
+
+  get #connections(): Connections[] {
+    return [this.#work, this.#keep, this.#look]
   }
 }

@@ -1,6 +1,7 @@
 import type { FloorBackend } from '../../core/backend.js'
 import { ConfigError } from '../../core/errors.js'
-import { type IoredisClient, type IoredisCluster, IoredisWire } from './ioredis-wire.js'
+import type { IoredisClient, IoredisCluster } from './ioredis-client.js'
+import { IoredisWire } from './ioredis-wire.js'
 import { slotOf } from './keys.js'
 import { type NodeRedisClient, type NodeRedisCluster, NodeRedisWire } from './node-redis-wire.js'
 import { RedisBackend, type RedisOptions } from './redis-backend.js'

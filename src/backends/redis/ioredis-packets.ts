@@ -1,4 +1,4 @@
-import type { IoredisClient, IoredisCluster } from './ioredis-wire.js'
+import type { IoredisClient, IoredisCluster } from './ioredis-client.js'
 
 /** What is used of ioredis's `Command`. */
 interface Command {

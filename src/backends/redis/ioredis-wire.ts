@@ -1,49 +1,11 @@
+import { type Handles, type IoredisClient, type IoredisCluster, isCluster, NEVER_AGAIN } from './ioredis-client.js'
 import { packetSender, type SendPacket } from './ioredis-packets.js'
+import { quiet } from './ioredis-quiet.js'
 import { slotOf } from './keys.js'
 import { type Counted, onSilence } from './silence.js'
 import type { Wire } from './wire.js'
 import { packet, type Words } from './words.js'
 
-/** What is used of an ioredis `Redis`. Written out here, so that the package's types do not need the library. */
-export interface IoredisClient {
-  readonly status: string
-  readonly options: {
-    readonly keyPrefix?: string | undefined
-    readonly host?: string | undefined
-    readonly port?: number | undefined
-  }
-  call(command: string, args: string[]): Promise<unknown>
-  on(event: string, listener: (...args: unknown[]) => void): unknown
-  off(event: string, listener: (...args: unknown[]) => void): unknown
-  duplicate(override?: object): IoredisClient
-  connect(): Promise<void>
-  subscribe(channel: string): Promise<unknown>
-  disconnect(reconnect?: boolean): void
-}
-
-/** What is used of an ioredis `Cluster`. */
-export interface IoredisCluster {
-  readonly isCluster: boolean
-  readonly status: string
-  readonly options: { readonly keyPrefix?: string | undefined }
-  call(command: string, args: string[]): Promise<unknown>
-  on(event: string, listener: (...args: unknown[]) => void): unknown
-  off(event: string, listener: (...args: unknown[]) => void): unknown
-  nodes(role?: 'all' | 'master' | 'slave'): IoredisClient[]
-  /** By slot: 'host:port' of its master, then of its replicas. */
-  readonly slots: readonly (readonly string[] | undefined)[]
-  refreshSlotsCache(): void
-  duplicate(): IoredisCluster
-  connect(): Promise<void>
-  disconnect(): void
-}
-
-/** Core decides what is asked again, and knows what may be sent twice. */
-export const NEVER_AGAIN = {
-  autoResendUnfulfilledCommands: false,
-  maxRetriesPerRequest: 0,
-  enableOfflineQueue: false,
-} as const
 /** How long the inbox of a Cluster waits before it tries the next node. */
 const NEXT_NODE_MS = 200
 /** How long a client that the library has ended rests before it is connected again. */
@@ -210,10 +172,6 @@ export class IoredisWire implements Wire {
   }
 }
 
-function isCluster(client: IoredisClient | IoredisCluster): client is IoredisCluster {
-  return 'isCluster' in client && client.isCluster
-}
-
 function nodeAt(cluster: IoredisCluster, address: string | undefined): IoredisClient {
   const node = cluster.nodes('all').find(({ options: { host, port } }) => `${host}:${port}` === address)
   if (node === undefined) throw new Error('CLUSTERDOWN no node is known for that slot')
@@ -236,31 +194,4 @@ async function inARow(client: IoredisClient, commands: readonly (readonly string
     return result.value
   })
   return [reply, Number(count)]
-}
-
-interface Handles {
-  readonly stream?: Counted & { unref?(): void }
-  readonly reconnectTimeout?: { unref?(): void } | null
-}
-
-const QUIET = new WeakSet<object>()
-
-/** A connection of ours never keeps the process alive, and never ends it by an 'error' that nobody heard: for good. */
-function quiet(client: IoredisClient | IoredisCluster): void {
-  if (QUIET.has(client)) return
-  QUIET.add(client)
-  // Every command in need of the connection is told by its own rejection.
-  client.on('error', () => undefined)
-  const unref = (): void => {
-    const { stream, reconnectTimeout } = client as unknown as Handles
-    stream?.unref?.()
-    reconnectTimeout?.unref?.()
-  }
-  client.on('connect', unref)
-  client.on('reconnecting', unref)
-  if (isCluster(client)) {
-    for (const node of client.nodes('all')) quiet(node)
-    client.on('+node', (node) => quiet(node as IoredisClient))
-  }
-  unref()
 }

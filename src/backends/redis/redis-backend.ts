@@ -15,6 +15,7 @@ import { type LineKey, lineText } from '../../core/line.js'
 import { failure } from './failure.js'
 import { guarantees } from './guarantees.js'
 import { hello } from './hello.js'
+import { Hints } from './hints.js'
 import { addRenewals, standing } from './items.js'
 import { costOf, Joining } from './joining.js'
 import { Keys } from './keys.js'
@@ -50,8 +51,7 @@ export class RedisBackend implements FloorBackend {
   readonly #options: Required<RedisOptions>
   /** On which this client hears that a ticket of its own was granted. */
   #channel = ''
-  /** The own tickets that wait, from when they ask to: for hints that name a line. */
-  readonly #waiting = new Map<string, LineKey>()
+  #hints: Hints | undefined
   #wires: { main: Wire; join: Wire; renew: Wire } | undefined
   #keys!: Keys
   #scripts!: Scripts
@@ -59,7 +59,6 @@ export class RedisBackend implements FloorBackend {
   #oneMutex: OneMutex | undefined
   #joining!: Joining
   #leaving!: Leaving
-  #events!: BackendEvents
   #closed = false
 
   constructor(connect: () => Promise<Wire> | Wire, cluster: boolean, options: RedisOptions) {
@@ -78,7 +77,6 @@ export class RedisBackend implements FloorBackend {
   }
 
   async open(events: BackendEvents): Promise<void> {
-    this.#events = events
     this.#closed = false
     try {
       const main = await this.#connect()
@@ -91,14 +89,16 @@ export class RedisBackend implements FloorBackend {
       if (this.#options.replicas > 0) this.#wires = { main, join: await main.another(), renew: await main.another() }
       this.#channel = this.#keys.channel(randomBytes(9).toString('base64url'))
       this.#oneMutex = new OneMutex(this.#keys, this.#scripts, this.#channel)
-      this.#joining = new Joining(this.#caller, this.#keys, this.#scripts, this.#channel, (request) =>
-        this.#waiting.set(request.id, request.line),
-      )
+      const hints = new Hints(this.#keys, events, this.#options.replicas)
+      this.#hints = hints
+      this.#joining = new Joining(this.#caller, this.#keys, this.#scripts, this.#channel, (one) => hints.mayWait(one))
       this.#leaving = new Leaving(this.#caller, this.#keys, this.#scripts)
       await main.listen(
         this.#channel,
-        (message) => this.#heard(message),
-        () => this.#lookAgain(),
+        (message) => hints.heard(message),
+        () => {
+          if (!this.#closed) hints.lookAgain()
+        },
       )
       // The server may have been restarted without its data: ask at once whether the tickets still stand.
       main.onReconnect(() => {
@@ -150,7 +150,7 @@ export class RedisBackend implements FloorBackend {
   }
 
   leave(tickets: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
-    if (this.#waiting.size > 0) for (const { id } of tickets) this.#waiting.delete(id)
+    for (const { id } of tickets) this.#hints?.waitsNoMore(id)
     return this.#leaveOne(tickets, 'hash') ?? this.#leaveAll(tickets)
   }
 
@@ -226,7 +226,7 @@ export class RedisBackend implements FloorBackend {
     if (typeof answer !== 'string') return { state: 'failed', error: answer }
     if (answer.startsWith('?g')) return { state: 'failed', error: this.#uncopied(doing) }
     const result = standing(answer.startsWith('?') ? answer.slice(1) : answer, request, doing)
-    if (result.state !== 'waiting' && result.state !== 'failed') this.#waiting.delete(request.id)
+    if (result.state !== 'waiting' && result.state !== 'failed') this.#hints?.waitsNoMore(request.id)
     return result
   }
 
@@ -257,24 +257,6 @@ export class RedisBackend implements FloorBackend {
       Promise.all(taking.map((request) => earlierTickets(this.#looking, request))),
     )
     return new Map(taking.map((request, i) => [request, found[i]!]))
-  }
-
-  #heard(message: string): void {
-    if (message.startsWith('c ')) return this.#keys.crowd(message.slice(2))
-    const [word, id = '', order = ''] = message.split(' ')
-    const line = this.#waiting.get(id)
-    this.#waiting.delete(id)
-    if (word === 'x') return this.#events.lost([id])
-    // Where replicas must confirm, core learns of the grant by a renewal that they have.
-    if (this.#options.replicas === 0) return this.#events.granted(id, BigInt(order))
-    if (line !== undefined) this.#events.moved(line)
-  }
-
-  // Hints may have been missed while the inbox was away.
-  #lookAgain(): void {
-    if (this.#closed) return
-    const lines = new Map([...this.#waiting.values()].map((line) => [lineText(line), line]))
-    for (const line of lines.values()) this.#events.moved(line)
   }
 
   // A renewal of nobody makes the line's next step. Should it fail, the renewal of any waiting ticket does the same.

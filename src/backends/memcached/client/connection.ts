@@ -23,6 +23,10 @@ const OLDEST = '1.6'
 interface Waiting {
   /** How many replies are still to come; Infinity: up to the line END. */
   left: number
+  /** Something came: the time limit begins anew. */
+  readonly hear: () => void
+  /** Which replies of a list the caller wants; the last is always given. */
+  readonly keep: ((reply: Reply) => boolean) | undefined
   readonly replies: Reply[]
   readonly resolve: (replies: Reply[]) => void
   readonly reject: (error: BackendError) => void
@@ -86,22 +90,34 @@ export class Connection {
     return this.#send(`${commands.join('\r\n')}\r\n`, commands.length)
   }
 
-  /** Sends one command whose reply is many lines up to END. */
-  async list(command: string): Promise<Reply[]> {
-    return await this.#send(`${command}\r\n`, Number.POSITIVE_INFINITY)
+  /**
+   * Sends one command whose reply is many lines up to END, and keeps those that are wanted. They may take as long as
+   * they need together: it is silence that must not last for longer than an answer may take.
+   */
+  async list(command: string, keep?: (reply: Reply) => boolean): Promise<Reply[]> {
+    return await this.#send(`${command}\r\n`, Number.POSITIVE_INFINITY, keep)
   }
 
   close(): void {
     this.#break('was closed')
   }
 
-  #send(text: string, left: number): Promise<Reply[]> {
+  #send(text: string, left: number, keep?: (reply: Reply) => boolean): Promise<Reply[]> {
     if (this.#broken !== undefined) return Promise.reject(this.#broken)
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => setImmediate(() => this.#tooLate(waiting)), this.#timeoutMs)
+      let heard = false
+      const timer = setTimeout(() => {
+        heard = false
+        setImmediate(() => heard || this.#tooLate(waiting))
+      }, this.#timeoutMs)
       timer.unref()
       const waiting: Waiting = {
         left,
+        keep,
+        hear: () => {
+          heard = true
+          timer.refresh()
+        },
         replies: [],
         resolve: (replies) => {
           clearTimeout(timer)
@@ -137,6 +153,7 @@ export class Connection {
   }
 
   #take(bytes: Buffer): void {
+    if (this.#waiting[0]?.left === Number.POSITIVE_INFINITY) this.#waiting[0].hear()
     let replies: Reply[]
     try {
       replies = this.#parser.push(bytes)
@@ -148,9 +165,10 @@ export class Connection {
       if (first === undefined) return this.#break(`answered '${reply.code}' although nothing was asked`)
       if (OUT_OF_STEP.has(reply.code))
         return this.#break(`refused a command: ${[reply.code, ...reply.words].join(' ')}`)
-      first.replies.push(reply)
       first.left -= 1
-      if (first.left > 0 && !endsList(first, reply)) continue
+      const last = first.left === 0 || endsList(first, reply)
+      if (last || first.keep?.(reply) !== false) first.replies.push(reply)
+      if (!last) continue
       this.#waiting.shift()
       first.resolve(first.replies)
     }

@@ -36,9 +36,16 @@ export class Link {
     return await Connection.open(this.address, this.#settings)
   }
 
+  /** Lets go of the connection that there is, and of what failed: whoever asks next begins anew. */
+  drop(): void {
+    this.#connection?.close()
+    this.#connection = undefined
+    this.#failed = undefined
+  }
+
   close(): void {
     this.#closed = true
-    this.#connection?.close()
+    this.drop()
   }
 
   async #open(): Promise<Connection> {

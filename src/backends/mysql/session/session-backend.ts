@@ -82,6 +82,8 @@ export class SessionBackend implements Backend {
 
   async open(events: BackendEvents): Promise<void> {
     this.#events = events
+    this.#sessions.open()
+    this.#notes.open()
     try {
       const { mariadb } = await checkServer(this.#notes)
       await ensureSchema(this.#notes, this.#prefix)

@@ -72,6 +72,11 @@ export class Sessions {
     if (this.#waiters.has(session) && !session.over) this.#free.push(session)
   }
 
+  /** Also after a close: an open that failed is followed by another. */
+  open(): void {
+    this.#closed = false
+  }
+
   close(): void {
     this.#closed = true
     for (const session of [...this.#waiters]) session.end()
