@@ -164,17 +164,19 @@ describe('two of three servers break under a call', () => {
 
   test('a join that takes two messages and is overtaken by its own leave leaves nothing behind', async () => {
     const [a, b] = [await client(), await client()]
-    const lease = await a.lock('overtaken').acquire({ wait: PATIENCE_MS })
-    await eventually('all have it', async () => (await holding('overtaken')) === 3)
     const third = new Redis(servers[2]!.url)
-    await third.del('holdfast:overtaken')
+    const keys = (): Promise<string[]> => third.keys('*overtaken*')
+    const lease = await a.readWriteLock('overtaken').write.acquire({ wait: PATIENCE_MS })
+    await eventually('all have it', async () => (await keys()).length > 0)
+    await third.del(await keys())
     proxies[2]!.replies.fault = 'hold'
     // A takeover looks for the owner's earlier tickets first, and is only then sent.
-    expect(await b.lock('overtaken').tryAcquire({ owner: 'other', takeover: true })).toBeUndefined()
-    const joined = proxies[2]!.next('requests', 'evalsha').then(async () => await proxies[2]!.next('replies'))
+    const options = { owner: 'other', takeover: true }
+    expect(await b.readWriteLock('overtaken').write.tryAcquire(options)).toBeUndefined()
+    const granted = proxies[2]!.next('replies', (chunk) => /g\d{16}/.test(chunk.toString()))
     await proxies[2]!.heal()
-    await joined
-    await eventually('it is gone there', async () => (await third.exists('holdfast:overtaken')) === 0)
+    await granted
+    await eventually('it is gone there', async () => (await keys()).length === 0)
     third.disconnect()
     await lease.release()
   })

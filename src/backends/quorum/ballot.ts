@@ -3,7 +3,7 @@ import { BackendError } from '../../core/errors.js'
 import { TOMBSTONE_MS } from './debts.js'
 import type { Entry } from './entry.js'
 import type { Floors } from './floors.js'
-import { brokenOff, leaveAgain, leaveOf, nodeLeave } from './leaves.js'
+import { brokenOff, leaveAgain, leaveOf, missed, nodeLeave } from './leaves.js'
 import { noMajority } from './no-majority.js'
 import type { Node } from './node.js'
 import { type Answers, poll } from './poll.js'
@@ -93,8 +93,9 @@ export class Ballot {
         for (let i = 0; i < had.length; i += 1) {
           const entry = entries[i]
           if (answer[i] === true) had[i]!.add(node)
-          else if (answer[i] === false) entry?.miss(entry.ticket, node)
-          else if (entry !== undefined) node.owe([nodeLeave(tickets[i]!, entry, node)])
+          else if (entry === undefined) continue
+          else if (answer[i] === false) missed(node, entry, entry.ticket)
+          else node.owe([nodeLeave(tickets[i]!, entry, node)])
         }
       },
       failed: (node) => node.owe(requestsTo(node).filter((_, i) => entries[i] !== undefined)),
@@ -185,6 +186,7 @@ export class Ballot {
   // Before the next try: where a server said yes, its answer is waited for; where it said nothing, the leave is at
   // least sent behind the join, or owed where the connection broke.
   async #undo(lost: readonly { entry: Entry; votes: Tally }[]): Promise<void> {
+    for (const { entry } of lost) entry.undone = true
     const requests = lost.map(({ entry }) => leaveOf(entry, 0))
     const certain = new Set(lost.flatMap(({ votes: { yes, uncounted } }) => [...yes.keys(), ...uncounted]))
     const rest = this.#nodes.filter(
@@ -205,7 +207,7 @@ export class Ballot {
     leaves: readonly LeaveRequest[],
   ): Promise<void> {
     const answers = await node.leaveAtLast(leaves)
-    for (const [i, { id }] of leaves.entries()) if (answers[i] === false) lost[i]!.entry.miss(id, node)
+    for (const [i, { id }] of leaves.entries()) if (answers[i] === false) missed(node, lost[i]!.entry, id)
   }
 
   #send(requests: readonly LeaveRequest[]): void {

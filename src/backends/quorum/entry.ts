@@ -18,6 +18,8 @@ export class Entry {
   /** The try that is under way, and its place in the answers. */
   trying: { readonly call: Promise<readonly Standing[]>; readonly at: number } | undefined
   left = false
+  /** Its last try failed, and is being taken back. */
+  undone = false
   /** The servers said a clear no to its last try. */
   refused = false
   /** How long the servers took to decide the last try. */
@@ -28,6 +30,8 @@ export class Entry {
   readonly released: Set<Node> = new Set()
   /** Servers that did not have the ticket when it left: its join may come after its own leave. */
   #missed: Set<Node> | undefined
+  /** Servers that granted the ticket when its leave was under way. */
+  #late: Set<Node> | undefined
   #tries = 0
 
   constructor(request: JoinRequest) {
@@ -47,17 +51,30 @@ export class Entry {
     this.ticket = `${this.request.id}-${this.#tries.toString(36)}`
     this.silent.clear()
     this.released.clear()
+    this.undone = false
     this.#missed = undefined
+    this.#late = undefined
   }
 
-  /** This server did not have that ticket when it left. */
-  miss(ticket: string, node: Node): void {
-    if (ticket !== this.ticket) return
+  /** This server did not have that ticket when it left; true when it has granted it since, so that it must leave again. */
+  missed(ticket: string, node: Node): boolean {
+    if (ticket !== this.ticket) return false
     this.#missed ??= new Set()
     this.#missed.add(node)
+    return this.#late?.has(node) ?? false
   }
 
-  /** Whether that ticket has left this server already, so that one that appears there now must leave again. */
+  /** This server granted that ticket; true when it has left there already, so that it must leave again. */
+  appeared(ticket: string, node: Node): boolean {
+    if (this.hasLeft(ticket, node)) return true
+    // Its leave is under way, and which of the two came first is known with the answer to that.
+    if (this.left || this.undone) {
+      this.#late ??= new Set()
+      this.#late.add(node)
+    }
+    return false
+  }
+
   hasLeft(ticket: string, node: Node): boolean {
     return ticket !== this.ticket || (this.#missed?.has(node) ?? false)
   }

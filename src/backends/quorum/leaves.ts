@@ -20,6 +20,11 @@ export function nodeLeave(ticket: LeaveRequest, entry: Entry | undefined, node: 
   return { line, id, handle: id, keepMs, tombstoneMs }
 }
 
+/** This server did not have it when it left, but may since. */
+export function missed(node: Node, entry: Entry, id: string): void {
+  if (entry.missed(id, node)) void node.leaveAtLast([leaveOf(entry, 0, id)])
+}
+
 /** Of what a server has just granted, what has left already: a join that takes two messages can be overtaken by its leave. */
 export function leaveAgain(
   node: Node,
@@ -29,7 +34,7 @@ export function leaveAgain(
 ): void {
   for (let i = 0; i < entries.length; i += 1) {
     const entry = entries[i]!
-    if (answer[i]!.state !== 'granted' || !entry.hasLeft(requests[i]!.id, node)) continue
+    if (answer[i]!.state !== 'granted' || !entry.appeared(requests[i]!.id, node)) continue
     void node.leaveAtLast([leaveOf(entry, 0, requests[i]!.id)])
   }
 }
