@@ -8,6 +8,11 @@ import type { StoreUrl } from './url.js'
 /** `redlock://a:6379,b:6379,c:6379/0?maxTtl=60s`: a quorum of independent Redis servers. */
 export async function open(url: StoreUrl): Promise<Backend> {
   if (url.hosts.length < 3) throw new ConfigError('A redlock:// URL names at least three servers: redlock://a,b,c')
+  const labels = url.hosts.map(({ host, port }) => `${host.toLowerCase()}:${port ?? 6379}`)
+  const twice = labels.find((label, i) => labels.indexOf(label) !== i)
+  if (twice !== undefined) {
+    throw new ConfigError(`A redlock:// URL names each server once, and ${twice} is there twice: it has one voice.`)
+  }
   const query = new URLSearchParams(url.query)
   const maxTtl = query.get('maxTtl')
   const nodeTimeout = query.get('nodeTimeout')
@@ -18,7 +23,7 @@ export async function open(url: StoreUrl): Promise<Backend> {
     url.hosts.map((host) => openRedis({ ...url, scheme: 'redis:', hosts: [host], query })),
   )
   return quorum(backends, {
-    labels: url.hosts.map(({ host, port }) => `${host}:${port ?? 6379}`),
+    labels,
     ...(maxTtl === null ? {} : { maxTtlMs: durationMs(maxTtl, 'maxTtl') }),
     ...(nodeTimeout === null ? {} : { nodeTimeoutMs: durationMs(nodeTimeout, 'nodeTimeout') }),
   })

@@ -35,6 +35,11 @@ export function checkLease(store: string, given: Guarantees, options: Resolved):
       `ttl: ${options.ttlMs} ms (and grace) is longer than this ${store} store allows. Use ${given.maxTtlMs} ms at most.`,
     )
   }
+  if (given.maxTtlMs !== undefined && options.minHoldMs > given.maxTtlMs) {
+    throw new ConfigError(
+      `minHold: ${options.minHoldMs} ms is longer than this ${store} store can keep others out. Use ${given.maxTtlMs} ms at most.`,
+    )
+  }
   if (given.lease === 'session' && options.graceMs >= options.ttlMs) {
     throw new ConfigError(
       `grace: on the ${store} store the grace is taken from the ttl, so it must be shorter than the ttl.`,

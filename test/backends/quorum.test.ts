@@ -1,7 +1,11 @@
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { guarantees } from '../../src/backends/quorum/guarantees.js'
+import { quorum } from '../../src/backends/quorum/index.js'
+import { redis } from '../../src/backends/redis/index.js'
 import { connect, openBackend } from '../../src/connect.js'
+import type { FloorBackend, Standing } from '../../src/core/backend.js'
+import { ConfigError } from '../../src/core/errors.js'
 import { Holdfast } from '../../src/core/holdfast.js'
 import { type Server, startRedis } from '../servers/index.js'
 import { describeBackend } from '../suite.js'
@@ -65,23 +69,70 @@ describe('quorum, alone', () => {
     await Promise.all(three.map((server) => server.stop()))
   })
 
-  test('a semaphore, a ttl that is too long and a quorum of two are refused with the reason', async () => {
+  test('a semaphore, a ttl or minHold that is too long and a quorum of two are refused with the reason', async () => {
     const locks = await client()
     expect(() => locks.semaphore('s', 2)).toThrow(/no semaphore/)
     await expect(locks.lock('long').acquire({ ttl: '2s' })).rejects.toMatchObject({
       code: expect.stringMatching(/UNSUPPORTED|CONFIG/),
     })
+    await expect(locks.lock('long').acquire({ minHold: '2s' })).rejects.toMatchObject({
+      code: 'CONFIG',
+      message: expect.stringMatching(/minHold: 2000 ms .* 1000 ms at most/),
+    })
     await expect(connect('redlock://a,b')).rejects.toMatchObject({ code: 'CONFIG' })
+    for (const hosts of ['a,a,b', 'a,b,A:6379']) {
+      await expect(connect(`redlock://${hosts}`)).rejects.toMatchObject({
+        code: 'CONFIG',
+        message: expect.stringContaining('a:6379 is there twice'),
+      })
+    }
     await expect(connect(`redlock://${five.hosts}?replicas=1`)).rejects.toMatchObject({ code: 'CONFIG' })
   })
 
+  test('a time-out for one server that is none, or of which three do not fit into a call, is refused', async () => {
+    const backends = (): FloorBackend[] => [1, 2, 3].map((port) => redis(new Redis({ port, lazyConnect: true })))
+    for (const nodeTimeoutMs of [0, -1, Number.NaN, Number.POSITIVE_INFINITY, 1_601, '500' as unknown as number]) {
+      expect(() => quorum(backends(), { nodeTimeoutMs }), String(nodeTimeoutMs)).toThrow(ConfigError)
+    }
+    expect(quorum(backends(), { nodeTimeoutMs: 1_600 }).name).toBe('quorum')
+    for (const nodeTimeout of ['0', '0ms', '2s', 'soon']) {
+      await expect(connect(`redlock://${five.hosts}?nodeTimeout=${nodeTimeout}`)).rejects.toMatchObject({
+        code: 'CONFIG',
+      })
+    }
+  })
+
+  test('an id that is asked for while its try is under way gets the answer of that try', async () => {
+    const backend = await openBackend(url)
+    const nobody = { granted: () => undefined, moved: () => undefined, lost: () => undefined, unsure: () => undefined }
+    await backend.open(nobody)
+    const line = { kind: 'mutex', name: 'twice' } as const
+    const holder = { owner: 'o', client: 'c', host: 'h', pid: 1 }
+    const wish = { line, id: 'one', weight: 1, capacity: 1, wait: false, ttlMs: 1_000, waitTtlMs: 1_000, holder }
+    const request = { ...wish, takeover: false }
+    const [[first], [second]] = (await Promise.all([backend.join([request]), backend.join([request])])) as [
+      [Standing],
+      [Standing],
+    ]
+    if (first.state !== 'granted' || second.state !== 'granted') throw new Error(`${first.state}, ${second.state}`)
+    expect(second.order).toBe(first.order)
+    // Counted from when the first was sent, so no more than is left of it.
+    expect(second.ttlMs).toBeLessThanOrEqual(first.ttlMs)
+    expect(await backend.leave([{ line, id: 'one', handle: 'one', keepMs: 0, tombstoneMs: 0 }])).toEqual([true])
+    await backend.close()
+  })
+
   test('a server that was just started does not count, and says so', async () => {
-    await expect(
-      connect(`redlock://${five.hosts}?maxTtl=1h`).then((locks) => locks.lock('early').tryAcquire()),
-    ).rejects.toMatchObject({
-      code: 'BACKEND',
-      message: expect.stringMatching(/started \d+ s ago and counts only after 3601 s/),
-    })
+    const locks = await connect(`redlock://${five.hosts}?maxTtl=1h&nodeTimeout=1600ms`)
+    clients.push(locks)
+    const early = locks.lock('early').tryAcquire()
+    await expect(early).rejects.toMatchObject({ code: 'BACKEND' })
+    const { message } = (await early.catch((error: unknown) => error)) as Error
+    // Three are enough to know: the others were not too slow.
+    const words = message.slice(message.indexOf('127.0.0.1')).split(' · ')
+    expect(words).toHaveLength(5)
+    for (const word of words) expect(word).toMatch(/started \d+ s ago and counts only after 3601 s|not waited for/)
+    expect(words.filter((word) => word.includes('started')).length).toBeGreaterThanOrEqual(3)
   })
 
   test('writers and readers exclude each other, readers share', async () => {

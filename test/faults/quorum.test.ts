@@ -39,7 +39,7 @@ afterEach(async () => {
 
 // No answer of a healthy server is lost to a loaded machine: what would be a yes or no must not become an unknown.
 function urlOf(ways: readonly Proxy[]): string {
-  return `redlock://${ways.map(({ port }) => `127.0.0.1:${port}`).join(',')}?maxTtl=${MAX_TTL_MS}ms&nodeTimeout=2s`
+  return `redlock://${ways.map(({ port }) => `127.0.0.1:${port}`).join(',')}?maxTtl=${MAX_TTL_MS}ms&nodeTimeout=1600ms`
 }
 
 async function client(ttl = MAX_TTL_MS): Promise<Holdfast> {
@@ -103,6 +103,11 @@ describe('a minority', () => {
         await allCount()
         const name = `${count} ${what}`
         const lease = await a.lock(name).acquire()
+        // The last two answer when the majority has: one that others overtook there would have a bare majority.
+        await eventually('all have it', async () => {
+          const found = await Promise.all(servers.map((server) => ask(server, 'EXISTS', `holdfast:${name}`)))
+          return found.every((count) => count === 1)
+        })
         for (const at of which) await fault(at)
         expect(await b.lock(name).tryAcquire()).toBeUndefined()
         await lease.renew()
@@ -200,6 +205,32 @@ describe('a restart', () => {
     expect(next.fence > first.fence).toBe(true)
     await next.release()
     await Promise.all([...one.own, ...two.own].map((proxy) => proxy.stop()))
+  })
+
+  test('three come back empty while one is away: they learn nothing from each other, and wait for that one', async () => {
+    const { locks, own } = await ownClient()
+    await allCount()
+    const first = await locks.lock('unlearnt').acquire({ wait: '20s' })
+    await first.release()
+    own[4]!.blackhole()
+    for (const server of servers.slice(0, 3)) {
+      await server.kill()
+      await server.start()
+    }
+    await Promise.all(servers.map((server) => upFor(server, COUNTS_AFTER_S)))
+    const late = await Promise.all(servers.map((server) => startProxy(server)))
+    late[4]!.blackhole()
+    const after = await connect(urlOf(late), { ttl: MAX_TTL_MS })
+    clients.push(after)
+    await expect(after.lock('unlearnt').tryAcquire()).rejects.toMatchObject({
+      message: expect.stringContaining('it must learn the orders of 3 others that have learnt them, or of all 4'),
+    })
+    await Promise.all([...own, ...late].map((proxy) => proxy.heal()))
+    late[4]!.cutNow()
+    const next = await after.lock('unlearnt').acquire({ wait: '25s' })
+    expect(next.fence > first.fence).toBe(true)
+    await next.release()
+    await Promise.all([...own, ...late].map((proxy) => proxy.stop()))
   })
 
   test('all five restarted empty: nothing is given until no old lease can live, and the fence grows', async () => {

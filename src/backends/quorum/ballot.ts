@@ -1,14 +1,13 @@
 import type { JoinRequest, LeaveRequest, Standing } from '../../core/backend.js'
 import { BackendError } from '../../core/errors.js'
+import { TOMBSTONE_MS } from './debts.js'
 import type { Entry } from './entry.js'
 import type { Floors } from './floors.js'
+import { brokenOff, leaveAgain, leaveOf, missed, nodeLeave } from './leaves.js'
 import { noMajority } from './no-majority.js'
 import type { Node } from './node.js'
 import { type Answers, poll } from './poll.js'
 import { agreedOrder, isDecided, isSettled, type Tally, tally } from './tally.js'
-
-/** A join that was broken off may arrive late: for so long it finds a tombstone. */
-const TOMBSTONE_MS = 60_000
 
 /** Asks the servers and counts: majorities only, and what failed is undone everywhere before it is answered. */
 export class Ballot {
@@ -32,10 +31,8 @@ export class Ballot {
     const answers = await poll(this.#nodes, this.#timeoutMs, {
       ask: (node) => node.join(requests),
       decided: (soFar) => this.#allSettled(soFar, entries.length),
-      // Broken off: it may have arrived all the same, or arrive behind its own leave.
-      failed: (node) => {
-        for (const [i, entry] of entries.entries()) if (entry.ticket === requests[i]!.id) entry.silent.add(node)
-      },
+      answered: (node, { answer }) => leaveAgain(node, entries, requests, answer),
+      failed: (node) => brokenOff(node, entries, requests),
     })
     const tookMs = performance.now() - sentAt
     const open: number[] = []
@@ -93,8 +90,15 @@ export class Ballot {
     const answers = await poll(this.#nodes, this.#timeoutMs, {
       ask: (node) => node.leave(same ?? requestsTo(node)),
       answered: (node, { answer }) => {
-        for (let i = 0; i < had.length; i += 1) if (answer[i] === true) had[i]!.add(node)
+        for (let i = 0; i < had.length; i += 1) {
+          const entry = entries[i]
+          if (answer[i] === true) had[i]!.add(node)
+          else if (entry === undefined) continue
+          else if (answer[i] === false) missed(node, entry, entry.ticket)
+          else node.owe([nodeLeave(tickets[i]!, entry, node)])
+        }
       },
+      failed: (node) => node.owe(requestsTo(node).filter((_, i) => entries[i] !== undefined)),
       decided: () => had.every((set) => set.size >= this.#majority),
     })
     return had.map((set, i) => {
@@ -180,8 +184,9 @@ export class Ballot {
   }
 
   // Before the next try: where a server said yes, its answer is waited for; where it said nothing, the leave is at
-  // least sent behind the join.
+  // least sent behind the join, or owed where the connection broke.
   async #undo(lost: readonly { entry: Entry; votes: Tally }[]): Promise<void> {
+    for (const { entry } of lost) entry.undone = true
     const requests = lost.map(({ entry }) => leaveOf(entry, 0))
     const certain = new Set(lost.flatMap(({ votes: { yes, uncounted } }) => [...yes.keys(), ...uncounted]))
     const rest = this.#nodes.filter(
@@ -191,13 +196,22 @@ export class Ballot {
       const buried = lost.map(({ entry }, i) => {
         return entry.silent.has(node) ? { ...requests[i]!, tombstoneMs: TOMBSTONE_MS } : requests[i]!
       })
-      node.leave(buried).catch(() => undefined)
+      void this.#takeBack(node, lost, buried)
     }
-    await poll([...certain], this.#timeoutMs, { ask: (node) => node.leave(requests) })
+    await poll([...certain], this.#timeoutMs, { ask: (node) => this.#takeBack(node, lost, requests) })
+  }
+
+  async #takeBack(
+    node: Node,
+    lost: readonly { readonly entry: Entry }[],
+    leaves: readonly LeaveRequest[],
+  ): Promise<void> {
+    const answers = await node.leaveAtLast(leaves)
+    for (const [i, { id }] of leaves.entries()) if (answers[i] === false) missed(node, lost[i]!.entry, id)
   }
 
   #send(requests: readonly LeaveRequest[]): void {
-    for (const node of this.#nodes) if (node.opened) node.leave(requests).catch(() => undefined)
+    for (const node of this.#nodes) void node.leaveAtLast(requests)
   }
 
   // A server that lost a ticket gets it again. It does not count for this renewal: while it was gone, another could
@@ -208,7 +222,11 @@ export class Ballot {
     const requests = missing.map(({ entry: { request, ticket, order }, ttlMs }) => {
       return { ...request, id: ticket, ttlMs, wait: false, takeover: false, floor: order! }
     })
-    node.join(requests).catch(() => undefined)
+    const entries = missing.map(({ entry }) => entry)
+    node.join(requests).then(
+      (standings) => leaveAgain(node, entries, requests, standings),
+      () => brokenOff(node, entries, requests),
+    )
   }
 
   #no(votes: Tally, wait: boolean): Standing {
@@ -221,20 +239,4 @@ export class Ballot {
     if (!won && !open) return { state: 'refused' }
     return { state: 'failed', error: noMajority(this.#nodes, this.#majority, 'join a line', votes) }
   }
-}
-
-function leaveOf({ request, ticket }: Entry, tombstoneMs: number): LeaveRequest {
-  return { line: request.line, id: ticket, handle: ticket, keepMs: 0, tombstoneMs }
-}
-
-/** What a leave is for the servers; `node`: for that one, where its join may have been broken off. */
-function nodeLeave(ticket: LeaveRequest, entry: Entry | undefined, node: Node | undefined): LeaveRequest {
-  // Not a ticket of this client: an eviction, by the id that `view` showed.
-  if (entry === undefined) return ticket
-  const { line, keepMs } = ticket
-  const { ticket: id } = entry
-  const isSilent = node !== undefined && entry.silent.has(node)
-  const tombstoneMs = isSilent ? Math.max(TOMBSTONE_MS, ticket.tombstoneMs) : ticket.tombstoneMs
-  if (ticket.handle === undefined) return { line, id, keepMs, tombstoneMs }
-  return { line, id, handle: id, keepMs, tombstoneMs }
 }

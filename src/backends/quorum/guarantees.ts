@@ -20,7 +20,8 @@ export function guarantees(maxTtlMs: number, minTtlMs: number): Guarantees {
     ttlGranularityMs: 1,
     sentence:
       'A majority of independent servers decides, and any minority may be lost, wiped by a restart or out of reach; ' +
-      'what is not survived is data flushed on a majority without a restart, and a server whose clock steps forward ' +
-      'by d ends its leases d early and can so let two hold when a majority does.',
+      'what is not survived is data flushed without a restart (on a majority, or on one server of a hold that has a ' +
+      'bare majority, until its next renewal), and a server whose clock steps forward by d ends its leases d early and ' +
+      'can so let two hold when a majority does.',
   }
 }

@@ -1,5 +1,6 @@
 import type { Backend, FloorBackend } from '../../core/backend.js'
-import { QuorumBackend, type QuorumOptions } from './quorum-backend.js'
+import type { QuorumOptions } from './options.js'
+import { QuorumBackend } from './quorum-backend.js'
 
 export type { QuorumOptions }
 

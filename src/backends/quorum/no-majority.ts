@@ -1,6 +1,6 @@
 import { BackendError } from '../../core/errors.js'
 import type { Node } from './node.js'
-import type { Answers } from './poll.js'
+import { type Answers, NOT_WAITED_FOR } from './poll.js'
 
 /** The error that carries each server's answer. `errors`: what is known of them from a count of the votes. */
 export function noMajority(
@@ -13,7 +13,7 @@ export function noMajority(
   const words = nodes.map((node) => {
     const answer = known.answers?.get(node)
     const error = known.errors?.get(node) ?? (answer instanceof Error ? answer.message : node.unfit)
-    const silent = known.answers !== undefined && answer === undefined ? 'no answer in time' : undefined
+    const silent = known.answers !== undefined && answer === undefined ? NOT_WAITED_FOR : undefined
     const word = `${node.label}: ${error ?? silent ?? 'ok'}`
     if ((error ?? silent) !== undefined) causes.push(new Error(word))
     return word

@@ -1,10 +1,14 @@
 import type { FloorBackend, JoinRequest, LeaveRequest, Origin, RenewRequest, Standing } from '../../core/backend.js'
 import { BackendError } from '../../core/errors.js'
+import { Debts } from './debts.js'
+import { twinText } from './twins.js'
 
 /** `uptime` is told in whole seconds. */
 const UPTIME_GRAIN_MS = 1_000
 const FIRST_RETRY_MS = 100
 const LONGEST_RETRY_MS = 2_000
+/** A server that did not take its debts is out of reach, mostly; then it is told when it is back. */
+const OWE_AGAIN_MS = 500
 
 /**
  * One server of a quorum: keeps the connection, and knows whether its word counts.
@@ -20,7 +24,11 @@ export class Node {
   clockLead: bigint | undefined
   /** Why it does not count now; undefined: it does. */
   unfit: string | undefined = 'it was not reached yet'
+  /** The run of the server that it was last seen to lead to. */
+  run: string | undefined
   readonly #options: NodeOptions
+  readonly #debts: Debts
+  #tellDebtsAt = 0
   #opening: Promise<void> = Promise.resolve()
   #opened = false
   #closed = false
@@ -33,6 +41,7 @@ export class Node {
     this.backend = backend
     this.label = label
     this.#options = options
+    this.#debts = new Debts(options.maxTtlMs)
   }
 
   /** Resolves when the server has been asked once, whatever it said. Goes on trying until closed. */
@@ -45,7 +54,9 @@ export class Node {
   }
 
   join(requests: readonly JoinRequest[]): Promise<Standing[]> {
-    return this.#opened ? this.backend.join(requests) : this.#unreached()
+    if (!this.#opened) return this.#unreached()
+    if (this.#debts.size > 0) this.#tellDebts()
+    return this.backend.join(requests)
   }
 
   renew(requests: readonly RenewRequest[]): Promise<Standing[]> {
@@ -53,7 +64,32 @@ export class Node {
   }
 
   leave(requests: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
-    return this.#opened ? this.backend.leave(requests) : this.#unreached()
+    if (!this.#opened) return this.#unreached()
+    if (this.#debts.size > 0) this.#tellDebts()
+    return this.backend.leave(requests)
+  }
+
+  /**
+   * It did not confirm these leaves, and may have the tickets: it is told again ahead of whatever it is asked next, and
+   * first of all when it is back.
+   */
+  owe(leaves: readonly LeaveRequest[]): void {
+    // Nothing was sent to a server that was never reached.
+    if (!this.#opened) return
+    const now = performance.now()
+    for (const leave of leaves) this.#debts.owe(leave, now)
+  }
+
+  /** Leaves; what is not confirmed is owed. Never rejects. */
+  async leaveAtLast(requests: readonly LeaveRequest[]): Promise<readonly (boolean | BackendError)[]> {
+    try {
+      const answers = await this.leave(requests)
+      this.owe(requests.filter((_, i) => typeof answers[i] !== 'boolean'))
+      return answers
+    } catch {
+      this.owe(requests)
+      return []
+    }
   }
 
   get opened(): boolean {
@@ -70,6 +106,7 @@ export class Node {
     const sent = performance.now()
     const origin = await this.backend.origin()
     this.clockLead = origin.clock - micros(sent)
+    this.run = origin.run
     return origin
   }
 
@@ -94,6 +131,12 @@ export class Node {
     }
   }
 
+  /** Another leads to the same server, and counts for it. */
+  isTwinOf(twin: Node): void {
+    this.unfit = twinText(twin)
+    void this.check()
+  }
+
   async close(): Promise<void> {
     this.#closed = true
     clearTimeout(this.#timer)
@@ -114,6 +157,7 @@ export class Node {
       if (this.#closed) return await this.backend.close()
       this.#opened = true
       this.#failures = 0
+      this.#tellDebts()
     } catch (error) {
       this.unfit = error instanceof Error ? error.message : String(error)
       this.#later(() => void this.start())
@@ -122,6 +166,11 @@ export class Node {
 
   async #examine(): Promise<void> {
     const { run, upMs, learnt } = await this.origin()
+    const twin = this.#options.twinOf(this)
+    if (twin !== undefined) {
+      this.unfit = twinText(twin)
+      return this.#later(() => void this.check(), LONGEST_RETRY_MS)
+    }
     const fitAt = this.#options.maxTtlMs + UPTIME_GRAIN_MS
     if (upMs < fitAt) {
       this.unfit = `it was started ${Math.round(upMs / 1000)} s ago and counts only after ${Math.ceil(fitAt / 1000)} s`
@@ -138,8 +187,32 @@ export class Node {
   // The connection was broken and is there again: it may lead to another run of the server.
   #doubt(): void {
     this.unfit = 'it was out of reach'
+    this.#tellDebtsAt = 0
+    this.#tellDebts()
     if (this.#checking) this.#again = true
     else void this.check()
+  }
+
+  // Sent in this very turn: what is asked next comes after it.
+  #tellDebts(): void {
+    const now = performance.now()
+    if (now < this.#tellDebtsAt) return
+    const due = this.#debts.due(now)
+    for (let from = 0; from < due.length; from += this.backend.maxBatch) {
+      const some = due.slice(from, from + this.backend.maxBatch)
+      this.backend.leave(some).then(
+        (answers) => {
+          for (const [i, { id }] of some.entries()) {
+            if (typeof answers[i] === 'boolean') this.#debts.paid(id)
+            else this.#debts.failed(id)
+          }
+        },
+        () => {
+          this.#tellDebtsAt = performance.now() + OWE_AGAIN_MS
+          for (const { id } of some) this.#debts.failed(id)
+        },
+      )
+    }
   }
 
   #unreached(): Promise<never> {
@@ -159,6 +232,8 @@ export interface NodeOptions {
   readonly maxTtlMs: number
   /** The highest order that a majority of the other servers knows; rejects when too few can be asked. */
   floorOfOthers(node: Node): Promise<bigint>
+  /** An earlier one that leads to the same server. */
+  twinOf(node: Node): Node | undefined
   lost(node: Node, ids: readonly string[]): void
 }
 

@@ -7,8 +7,11 @@ export interface Vote<Answer> {
   readonly counts: boolean
 }
 
-/** What a server answered, or why it did not. */
+/** What a server answered, or why it did not; not in it: who was not waited for, since the outcome stood. */
 export type Answers<Answer> = Map<Node, Vote<Answer> | Error>
+
+/** For messages: of a server that is not in the answers. */
+export const NOT_WAITED_FOR = 'not waited for, since the others had decided'
 
 /** A question to every server. */
 export interface Question<Answer> {
@@ -23,18 +26,18 @@ export interface Question<Answer> {
 
 /**
  * Asks every server at once, and resolves as soon as the outcome cannot change any more, all have answered, or the time
- * is up. So a slow or silent minority delays nobody. Those that did not answer are not in the map.
+ * is up. So a slow or silent minority delays nobody.
  */
 export function poll<Answer>(
   nodes: readonly Node[],
   timeoutMs: number,
   question: Question<Answer>,
 ): Promise<Answers<Answer>> {
-  return new Promise((resolve) => new Poll(nodes.length, timeoutMs, question, resolve).ask(nodes))
+  return new Promise((resolve) => new Poll(nodes, timeoutMs, question, resolve).ask())
 }
 
 class Poll<Answer> {
-  readonly #count: number
+  readonly #nodes: readonly Node[]
   readonly #question: Question<Answer>
   readonly #resolve: (answers: Answers<Answer>) => void
   readonly #answers: Answers<Answer> = new Map()
@@ -42,26 +45,26 @@ class Poll<Answer> {
   #open = true
 
   constructor(
-    count: number,
+    nodes: readonly Node[],
     timeoutMs: number,
     question: Question<Answer>,
     resolve: (answers: Answers<Answer>) => void,
   ) {
-    this.#count = count
+    this.#nodes = nodes
     this.#question = question
     this.#resolve = resolve
-    this.#timer = setTimeout(() => this.#end(), timeoutMs).unref()
+    this.#timer = setTimeout(() => this.#timeOut(), timeoutMs).unref()
   }
 
-  ask(nodes: readonly Node[]): void {
-    for (const node of nodes) {
+  ask(): void {
+    for (const node of this.#nodes) {
       const wasFit = node.unfit === undefined
       this.#question.ask(node).then(
         (answer) => this.#answered(node, { answer, counts: wasFit && node.unfit === undefined }),
         (error: unknown) => this.#failed(node, error),
       )
     }
-    if (nodes.length === 0) this.#end()
+    if (this.#nodes.length === 0) this.#end()
   }
 
   #answered(node: Node, vote: Vote<Answer>): void {
@@ -76,7 +79,14 @@ class Poll<Answer> {
 
   #take(node: Node, answer: Vote<Answer> | Error): void {
     this.#answers.set(node, answer)
-    if (this.#answers.size === this.#count || this.#question.decided?.(this.#answers)) this.#end()
+    if (this.#answers.size === this.#nodes.length || this.#question.decided?.(this.#answers)) this.#end()
+  }
+
+  #timeOut(): void {
+    for (const node of this.#nodes) {
+      if (!this.#answers.has(node)) this.#answers.set(node, new Error('no answer in time'))
+    }
+    this.#end()
   }
 
   #end(): void {

@@ -9,26 +9,21 @@ import type {
   RenewRequest,
   Standing,
 } from '../../core/backend.js'
-import { BackendError, ConfigError, UnsupportedError } from '../../core/errors.js'
+import { type BackendError, UnsupportedError } from '../../core/errors.js'
 import { Ballot } from './ballot.js'
-import { Entry } from './entry.js'
+import { Entries } from './entries.js'
+import type { Entry } from './entry.js'
 import { Floors } from './floors.js'
 import { guarantees } from './guarantees.js'
+import { floorOfOthers } from './learning.js'
 import { noMajority } from './no-majority.js'
 import { Node } from './node.js'
 import { openAll } from './opening.js'
+import { checkOptions, type QuorumOptions } from './options.js'
 import { poll } from './poll.js'
+import { twinOf } from './twins.js'
 import { mergeViews } from './views.js'
 import { WaitingRoom } from './waiting-room.js'
-
-export interface QuorumOptions {
-  /** The longest ttl allowed, in ms: a server that was restarted counts only after so long. Default 60,000. */
-  readonly maxTtlMs?: number
-  /** How long one server may take before the others decide without it. Default 500. */
-  readonly nodeTimeoutMs?: number
-  /** What to call the servers in messages, in their order. */
-  readonly labels?: readonly string[]
-}
 
 /** A ticket's way through this class: try (join) · held: renew, repair · leave. Waiting is done by asking again. */
 export class QuorumBackend implements Backend {
@@ -41,20 +36,20 @@ export class QuorumBackend implements Backend {
   readonly #floors: Floors
   readonly #ballot: Ballot
   readonly #room = new WaitingRoom()
-  readonly #entries = new Map<string, Entry>()
+  readonly #entries = new Entries()
   #events!: BackendEvents
 
   constructor(backends: readonly FloorBackend[], options: QuorumOptions) {
     const { maxTtlMs = 60_000, nodeTimeoutMs = 500, labels = [] } = options
-    if (backends.length < 3) throw new ConfigError('A quorum needs at least three servers: one of two is no majority.')
-    if (!(maxTtlMs >= 100)) throw new ConfigError('`maxTtlMs` must be 100 or more.')
+    checkOptions(backends.length, maxTtlMs, nodeTimeoutMs)
     this.#majority = Math.floor(backends.length / 2) + 1
     this.#timeoutMs = nodeTimeoutMs
     this.maxBatch = Math.min(...backends.map(({ maxBatch }) => maxBatch))
     this.guarantees = guarantees(maxTtlMs, Math.max(...backends.map((backend) => backend.guarantees.minTtlMs)))
     const nodeOptions = {
       maxTtlMs,
-      floorOfOthers: (node: Node) => this.#floorOfOthers(node),
+      floorOfOthers: (node: Node) => floorOfOthers(node, this.#nodes, nodeTimeoutMs),
+      twinOf: (node: Node) => twinOf(node, this.#nodes),
       lost: (_node: Node, ids: readonly string[]) => this.#lost(ids),
     }
     this.#nodes = backends.map((backend, i) => new Node(backend, labels[i] ?? `server ${i + 1}`, nodeOptions))
@@ -77,9 +72,7 @@ export class QuorumBackend implements Backend {
           'A semaphore cannot be kept by a quorum: use one Redis, PostgreSQL or ZooKeeper for it.',
         )
       }
-      let entry = this.#entries.get(request.id)
-      if (entry === undefined) this.#entries.set(request.id, (entry = new Entry(request)))
-      return entry
+      return this.#entries.enter(request)
     })
     return await this.#stand(entries)
   }
@@ -141,34 +134,67 @@ export class QuorumBackend implements Backend {
   // Those whose turn it is ask the servers, in one call a server; the others of this client wait without asking.
   async #stand(entries: readonly Entry[]): Promise<Standing[]> {
     const now = performance.now()
-    const lines = new Set<string>()
+    for (const entry of this.#entries.lapsed(now)) this.#forget(entry)
+    const lines = new Map<string, Entry>()
     const turn = entries.filter((entry) => this.#mayTry(entry, lines, now))
     if (turn.length === entries.length) {
-      const tried = await this.#ballot.tryAll(turn)
+      const tried = await this.#try(turn)
       return tried.map((standing, i) => this.#tried(turn[i]!, standing))
     }
-    const again = entries.filter((entry) => entry.held)
-    const [tried, kept] = await Promise.all([
-      turn.length === 0 ? [] : this.#ballot.tryAll(turn),
+    const flying = entries.filter((entry) => entry.trying !== undefined)
+    const again = entries.filter((entry) => entry.held && entry.trying === undefined)
+    const [flown, tried, kept] = await Promise.all([
+      Promise.all(flying.map((entry) => this.#landed(entry, now))),
+      turn.length === 0 ? [] : this.#try(turn),
       again.length === 0 ? [] : this.#ballot.extend(again.map((entry) => ({ entry, ttlMs: entry.request.ttlMs }))),
     ])
-    let [nextTried, nextKept] = [0, 0]
+    let [nextFlown, nextTried, nextKept] = [0, 0, 0]
     return entries.map((entry) => {
+      if (entry === flying[nextFlown]) return flown[nextFlown++]!
       if (entry === turn[nextTried]) return this.#tried(entry, tried[nextTried++]!)
-      return entry === again[nextKept] ? kept[nextKept++]! : this.#notNow(entry)
+      if (entry === again[nextKept]) return kept[nextKept++]!
+      const asked = lines.get(entry.line)
+      return asked === undefined ? this.#notNow(entry) : this.#like(tried[turn.indexOf(asked)]!, entry)
     })
   }
 
-  // Of two that ask for one line in one call only the first does: they would only stand in each other's way.
-  #mayTry(entry: Entry, lines: Set<string>, now: number): boolean {
-    if (entry.held || entry.left) return false
+  async #try(turn: readonly Entry[]): Promise<readonly Standing[]> {
+    const call = this.#ballot.tryAll(turn)
+    for (const [at, entry] of turn.entries()) entry.trying = { call, at }
+    try {
+      return await call
+    } finally {
+      for (const entry of turn) entry.trying = undefined
+    }
+  }
+
+  // Core gave a call up that goes on: its try is the answer, and what is left of its lease at the time of this call.
+  async #landed(entry: Entry, now: number): Promise<Standing> {
+    const { call, at } = entry.trying!
+    const standing = this.#tried(entry, (await call)[at]!)
+    return standing.state === 'granted' ? { ...standing, ttlMs: Math.max(0, entry.until - now) } : standing
+  }
+
+  // Of two that ask for one mutex in one call only the first does: they would only stand in each other's way.
+  #mayTry(entry: Entry, lines: Map<string, Entry>, now: number): boolean {
+    entry.askedAt = now
+    if (entry.held || entry.left || entry.trying !== undefined) return false
     if (entry.request.wait) this.#room.wait(entry)
-    const isFirst = !lines.has(entry.line)
-    lines.add(entry.line)
-    return this.#room.mayTry(entry, now) && (isFirst || entry.request.line.kind !== 'mutex')
+    if (!this.#room.mayTry(entry, now)) return false
+    if (entry.request.line.kind !== 'mutex') return true
+    if (lines.has(entry.line)) return false
+    lines.set(entry.line, entry)
+    return true
+  }
+
+  // What the servers said to the one that asked says as much of the others of that call; who waits asks in its turn.
+  #like(asked: Standing, entry: Entry): Standing {
+    const isUnknown = asked.state === 'failed' || asked.state === 'gone'
+    return isUnknown && !entry.request.wait && !entry.left ? asked : this.#notNow(entry)
   }
 
   #tried(entry: Entry, standing: Standing): Standing {
+    entry.refused = standing.state === 'refused'
     if (standing.state === 'granted') {
       // Given up while the servers were asked: the leave is on its way to all of them.
       if (entry.left) return { state: 'gone' }
@@ -178,7 +204,7 @@ export class QuorumBackend implements Backend {
     }
     if (standing.state === 'gone') this.#forget(entry)
     if (standing.state === 'refused') {
-      this.#room.othersSeen(entry, performance.now())
+      if (!entry.left) this.#room.othersSeen(entry, performance.now())
       return this.#notNow(entry)
     }
     return standing
@@ -201,7 +227,7 @@ export class QuorumBackend implements Backend {
 
   #forget(entry: Entry | undefined): void {
     if (entry === undefined) return
-    this.#entries.delete(entry.request.id)
+    this.#entries.forget(entry)
     this.#vacate(entry)
   }
 
@@ -218,28 +244,8 @@ export class QuorumBackend implements Backend {
 
   // One server dropped it: somebody evicted it there. The renewal tells whether a majority did.
   #lost(tickets: readonly string[]): void {
-    const ids = [...this.#entries.values()]
-      .filter((entry) => tickets.includes(entry.ticket))
-      .map((entry) => entry.request.id)
+    const ids = this.#entries.idsOf(tickets)
     if (ids.length > 0) this.#events.unsure(ids)
-  }
-
-  async #floorOfOthers(node: Node): Promise<bigint> {
-    const others = this.#nodes.filter((other) => other !== node)
-    const needed = Math.floor(others.length / 2) + 1
-    // All of them, not as soon as a majority has answered: of several that were restarted, each knows less.
-    const answers = await poll(others, this.#timeoutMs, {
-      ask: async (other) => {
-        // All are opened at once: the first to be there must not find the others away.
-        if (!(await other.reached())) throw new Error(`${other.label} cannot be reached`)
-        return await other.origin()
-      },
-    })
-    const lasts = [...answers.values()].flatMap((vote) => (vote instanceof Error ? [] : [vote.answer.last]))
-    if (lasts.length < needed) {
-      throw new Error(`it must learn the orders of ${needed} others, and only ${lasts.length} answered`)
-    }
-    return lasts.reduce((highest, last) => (last > highest ? last : highest), 0n)
   }
 
   async #askAll<Answer>(doing: string, ask: (node: Node) => Promise<Answer>): Promise<Answer[]> {

@@ -1,6 +1,6 @@
 import type { Standing } from '../../core/backend.js'
 import type { Node } from './node.js'
-import type { Answers } from './poll.js'
+import { type Answers, NOT_WAITED_FOR } from './poll.js'
 
 /** How the servers voted on one ticket. */
 export interface Tally {
@@ -24,7 +24,7 @@ export function tally(nodes: readonly Node[], answers: Answers<Standing[]>, item
     const vote = answers.get(node)
     if (vote === undefined || vote instanceof Error) {
       result.unknown.push(node)
-      result.errors.set(node, vote === undefined ? 'no answer in time' : vote.message)
+      result.errors.set(node, vote === undefined ? NOT_WAITED_FOR : vote.message)
       continue
     }
     const standing = vote.answer[item]!

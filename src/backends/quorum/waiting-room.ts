@@ -35,12 +35,16 @@ interface Room {
 export class WaitingRoom {
   readonly #rooms = new Map<string, Room>()
 
-  /** True when this entry may ask now: nobody of this client stands before it, holds a mutex, or had too many turns. */
+  /**
+   * True when this entry may ask now: nobody of this client stands before it, holds a mutex, or had too many turns. Who
+   * does not wait asks also when others do, unless the servers have said no to the first of them: not to be able to
+   * tell is no "no".
+   */
   mayTry(entry: Entry, now: number): boolean {
     const room = this.#rooms.get(entry.line)
     if (room === undefined) return true
     const [first] = room.waiting
-    if (first !== undefined && first !== entry) return false
+    if (first !== undefined && first !== entry && (entry.request.wait || first.refused)) return false
     if (now < room.pauseUntil && entry.request.wait) return false
     if (room.kind !== 'mutex') return true
     for (const held of room.held) if (held !== entry && now < held.until) return false
