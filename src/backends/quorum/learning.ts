@@ -1,11 +1,10 @@
-import type { Origin } from '../../core/backend.js'
 import type { Node } from './node.js'
 import { poll } from './poll.js'
 
 /**
- * The highest order that the other servers know. A majority of them must have learnt it themselves: of several that were
- * restarted empty, none knows anything, and together they would be a majority all the same. Where all others answer (a
- * new set of servers, or one that was restarted as a whole), there is nobody left who could know more.
+ * The highest order that the other servers know; a majority of them must answer. That may be some that were restarted
+ * empty themselves: to count only those that have learnt would keep a new set of servers, or one that was restarted as a
+ * whole, from its first lock for as long as one of them is away, and more than a minority lost its data anyhow.
  */
 export async function floorOfOthers(node: Node, nodes: readonly Node[], timeoutMs: number): Promise<bigint> {
   const others = nodes.filter((other) => other !== node)
@@ -19,17 +18,10 @@ export async function floorOfOthers(node: Node, nodes: readonly Node[], timeoutM
     },
   })
   const origins = [...answers.values()].flatMap((vote) => (vote instanceof Error ? [] : [vote.answer]))
-  const learnt = countLearnt(origins, node.run)
-  if (learnt < needed && origins.length < others.length) {
-    throw new Error(
-      `it must learn the orders of ${needed} others that have learnt them, or of all ${others.length}: ` +
-        `${learnt} that have, and ${origins.length} in all, answered`,
-    )
+  // Each server once, though it may have been given twice.
+  const answered = new Set(origins.map(({ run }) => run).filter((run) => run !== node.run)).size
+  if (answered < needed) {
+    throw new Error(`it must learn the orders of ${needed} others, and ${answered} answered`)
   }
   return origins.reduce((highest, { last }) => (last > highest ? last : highest), 0n)
-}
-
-/** Each server once, though it may have been given twice. */
-function countLearnt(origins: readonly Origin[], own: string | undefined): number {
-  return new Set(origins.flatMap(({ run, learnt }) => (learnt && run !== own ? [run] : []))).size
 }
