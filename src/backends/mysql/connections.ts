@@ -151,7 +151,8 @@ export class Connections {
     unref(lent.connection)
     lent.connection.on('error', () => this.#drop(lent))
     try {
-      await send(lent.connection, SETUP)
+      // A place whose set-up is never answered would be lost for good.
+      await within(send(lent.connection, SETUP), CALL_TIMEOUT_MS, () => noAnswer('connecting', CALL_TIMEOUT_MS))
     } catch (error) {
       lent.destroy()
       throw error
