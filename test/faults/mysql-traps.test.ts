@@ -15,7 +15,7 @@ import { parseStoreUrl } from '../../src/connect/url.js'
 import type { Standing } from '../../src/core/backend.js'
 import { LockLostError, UnsupportedError } from '../../src/core/errors.js'
 import { Holdfast } from '../../src/core/holdfast.js'
-import { freePorts, type Server, startMariadb } from '../servers/index.js'
+import { freePorts, type Server, startMariadb, startProxy } from '../servers/index.js'
 
 let server: Server
 let admin: Connection
@@ -142,6 +142,34 @@ describe('the lease', () => {
     expect(ofLine).toHaveLength(1)
     expect(granted.length).toBe(standings[2]!.state === 'granted' ? 2 : 1)
   })
+})
+
+test('a ticket whose leave overtakes the answer to its join is not watched for ever', async () => {
+  const proxy = await startProxy(server)
+  closing.push(() => proxy.stop())
+  const holding = await port()
+  const uri = `mysql://root:secret@127.0.0.1:${proxy.port}/holdfast`
+  const { backend, join, leave } = await openPort(
+    mysql(() => createConnection({ uri, multipleStatements: true })),
+    'overtaken',
+  )
+  closing.push(() => backend.close())
+  const line = { kind: 'mutex', name: 'overtaken' } as const
+  await holding.backend.join([holding.join(line, 'holder')])
+  // With one that waits in that line, where the next stands is asked in the same packet.
+  await backend.join([join(line, 'before')])
+  proxy.replies.fault = 'hold'
+  const joining = backend.join([join(line, 'w')])
+  await eventually('it stands', async () => (await holding.backend.view('overtaken'))[0]?.tickets.length === 3)
+  const leaving = backend.leave([leave(line, 'w', { tombstoneMs: 60_000 })])
+  await proxy.heal()
+  expect((await joining)[0]!.state).toBe('waiting')
+  expect(await leaving).toEqual([true])
+  expect(await backend.leave([leave(line, 'before')])).toEqual([true])
+  const before = proxy.requests.chunks
+  await new Promise((resolve) => setTimeout(resolve, 1_000))
+  // A watch looks ten times a second at least; something else may be sent now and then.
+  expect(proxy.requests.chunks - before).toBeLessThan(5)
 })
 
 describe('a long line', () => {
