@@ -269,6 +269,25 @@ describe('a pool of the application’s', () => {
     }
   })
 
+  test('whose user may not create tables keeps no lock that an administrator would wait for', async () => {
+    const url = await freshUrl()
+    await admin.query(
+      `CREATE USER pooled@'127.0.0.1' IDENTIFIED BY 'pw'; GRANT SELECT, INSERT, UPDATE, DELETE ON fresh${database}.* TO pooled@'127.0.0.1'`,
+    )
+    const uri = url.replace('root:secret', 'pooled:pw')
+    const pool = createPool({ uri, connectionLimit: 2, multipleStatements: true })
+    closing.push(() => pool.end())
+    await expect(new Holdfast(mysql(pool)).ready()).rejects.toThrow(/migrate --print/)
+    const [rows] = await admin.query(
+      `SELECT IS_USED_LOCK(CONCAT('holdfast:', MD5('fresh${database}/holdfast_'))) AS session`,
+    )
+    expect(rows).toEqual([{ session: null }])
+    await within('the tables are made', (await migration(parseStoreUrl(url))).run())
+    const locks = new Holdfast(mysql(pool))
+    closing.unshift(() => locks.close())
+    await locks.lock('made').use(async () => undefined)
+  })
+
   test('that is full is said to be, and the acquire goes on when it is not', async () => {
     const pool = createPool({ uri: server.url, connectionLimit: 2, multipleStatements: true })
     closing.push(() => pool.end())
