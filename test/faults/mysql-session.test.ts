@@ -226,6 +226,28 @@ test('a connection whose set-up has no answer is given up, and the next one is f
   }
 })
 
+test('notes of processes that were killed are dropped in time, those of the living are not', async () => {
+  const locks = await open()
+  const held = await locks.lock('note').acquire()
+  await eventually('it is written down', async () => (await locks.view('note')).length === 1)
+  const note = (id: string, age: number): string =>
+    `('${id}', 'm:killed', 1, 1, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL ${age} SECOND, '')`
+  const old = Array.from({ length: 40 }, (_, i) => note(`killed:${i}`, 3_600))
+  // Just faded: its process may only have been stopped.
+  await admin.query(
+    `INSERT INTO holdfast_session (id, line, ord, connection, joined, expires, holder) VALUES ${[...old, note('stopped', 5)].join(',')}`,
+  )
+  await open()
+  await eventually('the old ones are gone', async () => {
+    const [rows] = await admin.query("SELECT id FROM holdfast_session WHERE id LIKE 'killed:%'")
+    return (rows as object[]).length === 0
+  })
+  const [left] = await admin.query("SELECT id FROM holdfast_session WHERE id = 'stopped' OR line = 'm:note'")
+  expect(left).toHaveLength(2)
+  await admin.query("DELETE FROM holdfast_session WHERE id = 'stopped'")
+  await held.release()
+})
+
 test('a replica takes over: lost at once, an error that passes while it takes no writes, then fences go on', async () => {
   const primary = await startMariadb({ binlog: true })
   const replica = await startMariadb({ replicaOf: primary })
