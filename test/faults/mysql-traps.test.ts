@@ -13,7 +13,7 @@ import { connect } from '../../src/connect.js'
 import { migration } from '../../src/connect/mysql.js'
 import { parseStoreUrl } from '../../src/connect/url.js'
 import type { Standing } from '../../src/core/backend.js'
-import { LockLostError, UnsupportedError } from '../../src/core/errors.js'
+import { ConfigError, LockLostError, UnsupportedError } from '../../src/core/errors.js'
 import { Holdfast } from '../../src/core/holdfast.js'
 import { freePorts, type Server, startMariadb, startProxy } from '../servers/index.js'
 
@@ -301,12 +301,44 @@ describe('a pool of the application’s', () => {
     await (await within('it goes on', waiting)).release()
   })
 
+  test('without autocommit is refused with what to do; connections of our own set it', async () => {
+    await admin.query('SET GLOBAL autocommit = 0')
+    try {
+      const pool = createPool({ uri: server.url, connectionLimit: 1, multipleStatements: true })
+      closing.push(() => pool.end())
+      await expect(new Holdfast(mysql(pool)).ready()).rejects.toThrow(/autocommit/)
+      // Also when the application has left a transaction open there, as happens without autocommit.
+      await pool.query('SELECT COUNT(*) FROM holdfast_stripe')
+      await expect(new Holdfast(mysql(pool)).ready()).rejects.toMatchObject({ code: 'CONFIG' })
+      await expect(new Holdfast(mysql(pool)).ready()).rejects.toThrow(/autocommit/)
+      for (const mode of ['lease', 'session']) {
+        const locks = await open(`${server.url}?mode=${mode}`)
+        await locks.lock('autocommit').use(async () => undefined)
+      }
+    } finally {
+      await admin.query('SET GLOBAL autocommit = 1')
+    }
+  })
+
   test('without multipleStatements is refused with what to do; so is one for session mode', async () => {
     const pool = createCallbackPool({ uri: server.url, connectionLimit: 1 })
     closing.push(() => pool.promise().end())
     await expect(new Holdfast(mysql(pool)).ready()).rejects.toThrow(/multipleStatements/)
     expect(() => mysql(pool, { mode: 'session' })).toThrow(/connections of its own/)
   })
+})
+
+test('numbers that cannot be meant are refused', () => {
+  const source = openConnection
+  for (const poll of [{ minMs: 0 }, { minMs: Number.NaN }, { maxMs: -1 }, { minMs: 20, maxMs: 10 }, { maxMs: 1e9 }]) {
+    expect(() => mysql(source, { poll }), JSON.stringify(poll)).toThrow(ConfigError)
+  }
+  for (const poll of [{ minMs: 200 }, { maxMs: 1 }, { minMs: 5, maxMs: 5 }]) {
+    expect(() => mysql(source, { poll }), JSON.stringify(poll)).not.toThrow()
+  }
+  for (const connections of [0, 1.5, Number.NaN, 1_001, 1e9]) {
+    expect(() => mysql(source, { connections }), String(connections)).toThrow(/from 1 to 1000/)
+  }
 })
 
 test('a node of a Galera cluster is refused in both modes', async () => {
