@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import type { Connection } from 'mysql2/promise'
 import { Connections } from '../backends/mysql/connections.js'
 import { within } from '../backends/mysql/deadlines.js'
@@ -60,7 +61,6 @@ async function opener(url: StoreUrl): Promise<() => Promise<Connection>> {
     database,
     ...(url.user === undefined ? undefined : { user: url.user }),
     ...(url.password === undefined ? undefined : { password: url.password }),
-    ...(tls === 'true' ? { ssl: {} } : undefined),
     multipleStatements: true,
     connectTimeout: CONNECT_TIMEOUT_MS,
   }
@@ -68,7 +68,13 @@ async function opener(url: StoreUrl): Promise<() => Promise<Connection>> {
     let failure: unknown
     for (const [i, { host, port }] of hosts.entries()) {
       try {
-        const connection = await createConnection({ ...common, host, ...(port === undefined ? undefined : { port }) })
+        const connection = await createConnection({
+          ...common,
+          host,
+          ...(port === undefined ? undefined : { port }),
+          // For an address mysql2 gives TLS no name to compare with, and it would be compared with 'localhost'.
+          ...(tls === 'true' ? { ssl: { verifyIdentity: isIP(host) === 0 } } : undefined),
+        })
         if (i === hosts.length - 1 || !(await isReadOnly(connection))) return connection
         connection.destroy()
       } catch (error) {

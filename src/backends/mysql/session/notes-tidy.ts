@@ -23,12 +23,12 @@ export class NotesTidy {
 
   /** One slice now, the next ones now and then. */
   start(): void {
-    const next = (): void => {
+    const again = (): void => {
       if (this.#closed) return
       this.#timer = setTimeout(() => this.start(), PAUSE_MS * (0.5 + Math.random())).unref()
     }
     // What fails now is tidied by the next round, or by another process.
-    this.#slice().then(next, next)
+    this.#slice().then(again, again)
   }
 
   close(): void {
