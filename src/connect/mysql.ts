@@ -1,13 +1,18 @@
+import { isIP } from 'node:net'
 import type { Connection } from 'mysql2/promise'
 import { Connections } from '../backends/mysql/connections.js'
+import { within } from '../backends/mysql/deadlines.js'
 import { type MysqlOptions, mysql, schemaSql } from '../backends/mysql/index.js'
 import { createSchema, PREFIX } from '../backends/mysql/schema.js'
 import { lender } from '../backends/mysql/source.js'
+import { noAnswer } from '../backends/mysql/store-error.js'
 import type { Backend } from '../core/backend.js'
 import { ConfigError } from '../core/errors.js'
 import { checkQuery, type StoreUrl } from './url.js'
 
 const CONNECT_TIMEOUT_MS = 4_000
+/** Short: the next host must have its turn before whoever asks has given up. */
+const LOOK_TIMEOUT_MS = 2_000
 
 /** mysql://user:password@host:3306/database?mode=session&prefix=holdfast_&connections=6&tls=true, also mariadb:// */
 export async function open(url: StoreUrl): Promise<Backend> {
@@ -56,7 +61,6 @@ async function opener(url: StoreUrl): Promise<() => Promise<Connection>> {
     database,
     ...(url.user === undefined ? undefined : { user: url.user }),
     ...(url.password === undefined ? undefined : { password: url.password }),
-    ...(tls === 'true' ? { ssl: {} } : undefined),
     multipleStatements: true,
     connectTimeout: CONNECT_TIMEOUT_MS,
   }
@@ -64,7 +68,13 @@ async function opener(url: StoreUrl): Promise<() => Promise<Connection>> {
     let failure: unknown
     for (const [i, { host, port }] of hosts.entries()) {
       try {
-        const connection = await createConnection({ ...common, host, ...(port === undefined ? undefined : { port }) })
+        const connection = await createConnection({
+          ...common,
+          host,
+          ...(port === undefined ? undefined : { port }),
+          // For an address mysql2 gives TLS no name to compare with, and it would be compared with 'localhost'.
+          ...(tls === 'true' ? { ssl: { verifyIdentity: isIP(host) === 0 } } : undefined),
+        })
         if (i === hosts.length - 1 || !(await isReadOnly(connection))) return connection
         connection.destroy()
       } catch (error) {
@@ -77,8 +87,14 @@ async function opener(url: StoreUrl): Promise<() => Promise<Connection>> {
 
 /** With several hosts, the one to use is the one that takes writes. */
 async function isReadOnly(connection: Connection): Promise<boolean> {
-  const [rows] = await connection.query({ sql: 'SELECT @@GLOBAL.read_only + 0', rowsAsArray: true })
-  return Number((rows as unknown as unknown[][])[0]?.[0]) === 1
+  try {
+    const asked = connection.query({ sql: 'SELECT @@GLOBAL.read_only + 0', rowsAsArray: true })
+    const [rows] = await within(asked, LOOK_TIMEOUT_MS, () => noAnswer('looking at the server', LOOK_TIMEOUT_MS))
+    return Number((rows as unknown as unknown[][])[0]?.[0]) === 1
+  } catch (error) {
+    connection.destroy()
+    throw error
+  }
 }
 
 async function driver(): Promise<typeof import('mysql2/promise')> {

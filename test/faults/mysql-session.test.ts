@@ -172,6 +172,82 @@ test('a holder that is cut off: its signal by the deadline, and the server ends 
   }
 })
 
+test('a waiter that gave up while its try had no answer never gets the lock', async () => {
+  const proxy = await startProxy({ port: server.port })
+  try {
+    const near = await open()
+    const far = await connect(`mysql://root:secret@127.0.0.1:${proxy.port}/holdfast?mode=session&connections=1`)
+    clients.push(far)
+    const held = await Promise.all([near.lock('ghost:1').acquire(), near.lock('ghost:2').acquire()])
+    // The one session that waits is taken by the first: the second is tried now and then.
+    const first = far.lock('ghost:1').acquire()
+    first.catch(() => undefined)
+    await eventually('it waits', async () => (await near.view('ghost:1'))[0]?.tickets.length === 2)
+    const second = far.lock('ghost:2').acquire({ wait: 2_500 })
+    second.catch(() => undefined)
+    await eventually('it waits too', async () => (await near.view('ghost:2'))[0]?.tickets.length === 2)
+    await proxy.next('requests', 'GET_LOCK')
+    proxy.blackhole()
+    await expect(second).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' })
+    await proxy.heal()
+    const other = (): Promise<void> =>
+      far.lock('ghost:other').use(() => new Promise((resolve) => setTimeout(resolve, 20)))
+    await within('the try that had no answer is over', other())
+    await held[1].release()
+    // Time for many a try of those who wait.
+    for (let i = 0; i < 20; i += 1) await other()
+    const next = await near.lock('ghost:2').tryAcquire()
+    expect(next).toBeDefined()
+    await next?.release()
+    await held[0].release()
+    await (await within('who goes on waiting is served', first)).release()
+  } finally {
+    await proxy.heal()
+    await proxy.stop()
+  }
+})
+
+test('a connection whose set-up has no answer is given up, and the next one is fine', async () => {
+  const proxy = await startProxy({ port: server.port })
+  try {
+    const locks = await open(`mysql://root:secret@127.0.0.1:${proxy.port}/holdfast`)
+    const setUp = proxy.next('requests', 'CONNECTION_ID').then(() => {
+      proxy.replies.fault = 'drop'
+      return proxy.next('replies')
+    })
+    proxy.cutNow()
+    const acquired = locks.lock('set-up').acquire()
+    await within('the answer to its set-up is lost', setUp)
+    await proxy.heal()
+    await (await within('it is served', acquired)).release()
+  } finally {
+    await proxy.heal()
+    await proxy.stop()
+  }
+})
+
+test('notes of processes that were killed are dropped in time, those of the living are not', async () => {
+  const locks = await open()
+  const held = await locks.lock('note').acquire()
+  await eventually('it is written down', async () => (await locks.view('note')).length === 1)
+  const note = (id: string, age: number): string =>
+    `('${id}', 'm:killed', 1, 1, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL ${age} SECOND, '')`
+  const old = Array.from({ length: 40 }, (_, i) => note(`killed:${i}`, 3_600))
+  // Just faded: its process may only have been stopped.
+  await admin.query(
+    `INSERT INTO holdfast_session (id, line, ord, connection, joined, expires, holder) VALUES ${[...old, note('stopped', 5)].join(',')}`,
+  )
+  await open()
+  await eventually('the old ones are gone', async () => {
+    const [rows] = await admin.query("SELECT id FROM holdfast_session WHERE id LIKE 'killed:%'")
+    return (rows as object[]).length === 0
+  })
+  const [left] = await admin.query("SELECT id FROM holdfast_session WHERE id = 'stopped' OR line = 'm:note'")
+  expect(left).toHaveLength(2)
+  await admin.query("DELETE FROM holdfast_session WHERE id = 'stopped'")
+  await held.release()
+})
+
 test('a replica takes over: lost at once, an error that passes while it takes no writes, then fences go on', async () => {
   const primary = await startMariadb({ binlog: true })
   const replica = await startMariadb({ replicaOf: primary })

@@ -13,9 +13,9 @@ import { connect } from '../../src/connect.js'
 import { migration } from '../../src/connect/mysql.js'
 import { parseStoreUrl } from '../../src/connect/url.js'
 import type { Standing } from '../../src/core/backend.js'
-import { LockLostError, UnsupportedError } from '../../src/core/errors.js'
+import { ConfigError, LockLostError, UnsupportedError } from '../../src/core/errors.js'
 import { Holdfast } from '../../src/core/holdfast.js'
-import { freePorts, type Server, startMariadb } from '../servers/index.js'
+import { freePorts, type Server, startMariadb, startProxy } from '../servers/index.js'
 
 let server: Server
 let admin: Connection
@@ -144,6 +144,34 @@ describe('the lease', () => {
   })
 })
 
+test('a ticket whose leave overtakes the answer to its join is not watched for ever', async () => {
+  const proxy = await startProxy(server)
+  closing.push(() => proxy.stop())
+  const holding = await port()
+  const uri = `mysql://root:secret@127.0.0.1:${proxy.port}/holdfast`
+  const { backend, join, leave } = await openPort(
+    mysql(() => createConnection({ uri, multipleStatements: true })),
+    'overtaken',
+  )
+  closing.push(() => backend.close())
+  const line = { kind: 'mutex', name: 'overtaken' } as const
+  await holding.backend.join([holding.join(line, 'holder')])
+  // With one that waits in that line, where the next stands is asked in the same packet.
+  await backend.join([join(line, 'before')])
+  proxy.replies.fault = 'hold'
+  const joining = backend.join([join(line, 'w')])
+  await eventually('it stands', async () => (await holding.backend.view('overtaken'))[0]?.tickets.length === 3)
+  const leaving = backend.leave([leave(line, 'w', { tombstoneMs: 60_000 })])
+  await proxy.heal()
+  expect((await joining)[0]!.state).toBe('waiting')
+  expect(await leaving).toEqual([true])
+  expect(await backend.leave([leave(line, 'before')])).toEqual([true])
+  const before = proxy.requests.chunks
+  await new Promise((resolve) => setTimeout(resolve, 1_000))
+  // A watch looks ten times a second at least; something else may be sent now and then.
+  expect(proxy.requests.chunks - before).toBeLessThan(5)
+})
+
 describe('a long line', () => {
   const line = { kind: 'mutex', name: 'long' } as const
   const ids = Array.from({ length: 30 }, (_, i) => `l${i}`)
@@ -241,6 +269,25 @@ describe('a pool of the application’s', () => {
     }
   })
 
+  test('whose user may not create tables keeps no lock that an administrator would wait for', async () => {
+    const url = await freshUrl()
+    await admin.query(
+      `CREATE USER pooled@'127.0.0.1' IDENTIFIED BY 'pw'; GRANT SELECT, INSERT, UPDATE, DELETE ON fresh${database}.* TO pooled@'127.0.0.1'`,
+    )
+    const uri = url.replace('root:secret', 'pooled:pw')
+    const pool = createPool({ uri, connectionLimit: 2, multipleStatements: true })
+    closing.push(() => pool.end())
+    await expect(new Holdfast(mysql(pool)).ready()).rejects.toThrow(/migrate --print/)
+    const [rows] = await admin.query(
+      `SELECT IS_USED_LOCK(CONCAT('holdfast:', MD5('fresh${database}/holdfast_'))) AS session`,
+    )
+    expect(rows).toEqual([{ session: null }])
+    await within('the tables are made', (await migration(parseStoreUrl(url))).run())
+    const locks = new Holdfast(mysql(pool))
+    closing.unshift(() => locks.close())
+    await locks.lock('made').use(async () => undefined)
+  })
+
   test('that is full is said to be, and the acquire goes on when it is not', async () => {
     const pool = createPool({ uri: server.url, connectionLimit: 2, multipleStatements: true })
     closing.push(() => pool.end())
@@ -254,12 +301,44 @@ describe('a pool of the application’s', () => {
     await (await within('it goes on', waiting)).release()
   })
 
+  test('without autocommit is refused with what to do; connections of our own set it', async () => {
+    await admin.query('SET GLOBAL autocommit = 0')
+    try {
+      const pool = createPool({ uri: server.url, connectionLimit: 1, multipleStatements: true })
+      closing.push(() => pool.end())
+      await expect(new Holdfast(mysql(pool)).ready()).rejects.toThrow(/autocommit/)
+      // Also when the application has left a transaction open there, as happens without autocommit.
+      await pool.query('SELECT COUNT(*) FROM holdfast_stripe')
+      await expect(new Holdfast(mysql(pool)).ready()).rejects.toMatchObject({ code: 'CONFIG' })
+      await expect(new Holdfast(mysql(pool)).ready()).rejects.toThrow(/autocommit/)
+      for (const mode of ['lease', 'session']) {
+        const locks = await open(`${server.url}?mode=${mode}`)
+        await locks.lock('autocommit').use(async () => undefined)
+      }
+    } finally {
+      await admin.query('SET GLOBAL autocommit = 1')
+    }
+  })
+
   test('without multipleStatements is refused with what to do; so is one for session mode', async () => {
     const pool = createCallbackPool({ uri: server.url, connectionLimit: 1 })
     closing.push(() => pool.promise().end())
     await expect(new Holdfast(mysql(pool)).ready()).rejects.toThrow(/multipleStatements/)
     expect(() => mysql(pool, { mode: 'session' })).toThrow(/connections of its own/)
   })
+})
+
+test('numbers that cannot be meant are refused', () => {
+  const source = openConnection
+  for (const poll of [{ minMs: 0 }, { minMs: Number.NaN }, { maxMs: -1 }, { minMs: 20, maxMs: 10 }, { maxMs: 1e9 }]) {
+    expect(() => mysql(source, { poll }), JSON.stringify(poll)).toThrow(ConfigError)
+  }
+  for (const poll of [{ minMs: 200 }, { maxMs: 1 }, { minMs: 5, maxMs: 5 }]) {
+    expect(() => mysql(source, { poll }), JSON.stringify(poll)).not.toThrow()
+  }
+  for (const connections of [0, 1.5, Number.NaN, 1_001, 1e9]) {
+    expect(() => mysql(source, { connections }), String(connections)).toThrow(/from 1 to 1000/)
+  }
 })
 
 test('a node of a Galera cluster is refused in both modes', async () => {

@@ -134,6 +134,51 @@ describe('lease mode', () => {
     }
   })
 
+  test('a connection whose set-up has no answer is given up, and renewals go on with the next', async () => {
+    const proxy = await startProxy(server)
+    try {
+      const locks = await open(`mysql://root:secret@127.0.0.1:${proxy.port}/holdfast`)
+      const held = await locks.lock('set-up').acquire({ ttl: 60_000 })
+      const setUp = proxy.next('requests', 'innodb_lock_wait_timeout').then(() => {
+        proxy.replies.fault = 'drop'
+        return proxy.next('replies')
+      })
+      proxy.cutNow()
+      const renewed = held.renew().catch(() => undefined)
+      await within('the answer to its set-up is lost', setUp)
+      await proxy.heal()
+      await renewed
+      await eventually('a renewal goes through', async () =>
+        held.renew().then(
+          () => true,
+          () => false,
+        ),
+      )
+      expect(await held.release()).toBe(true)
+    } finally {
+      await proxy.stop()
+    }
+  })
+
+  test('of several hosts, one that falls silent after the handshake is passed over and let go of', async () => {
+    const proxy = await startProxy(server)
+    try {
+      const asked = proxy.next('requests', 'read_only').then(() => {
+        proxy.replies.fault = 'drop'
+        return proxy.next('replies')
+      })
+      const opened = open(`mysql://root:secret@127.0.0.1:${proxy.port},127.0.0.1:${server.port}/holdfast`)
+      await within('the answer is lost', asked)
+      expect(proxy.open).toBe(1)
+      await eventually('it is let go of', () => proxy.open === 0)
+      await proxy.heal()
+      const locks = await within('the other host is used', opened)
+      await locks.lock('hosts').use(async () => undefined)
+    } finally {
+      await proxy.stop()
+    }
+  })
+
   test('a reply that is lost is not a lock that is lost, and leaves no zombie', async () => {
     const proxy = await startProxy(server)
     try {

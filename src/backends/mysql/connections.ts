@@ -9,6 +9,8 @@ export interface RunOptions {
   readonly timeoutMs?: number
   /** The store's own error is thrown as it is. */
   readonly raw?: boolean
+  /** What a packet that failed in the middle has to undo on its connection, besides its transaction. */
+  readonly undo?: string
 }
 
 /** How our own connections are set up. Short lock waits: what is stuck is tried again, not waited for. */
@@ -46,7 +48,7 @@ export class Connections {
     const until = performance.now() + RETRY_FOR_MS
     for (let tries = 1; ; tries += 1) {
       try {
-        return await this.#once(sql, doing, options.timeoutMs ?? CALL_TIMEOUT_MS)
+        return await this.#once(sql, doing, options)
       } catch (error) {
         if (isCrossed(error) && tries < MOST_TRIES && performance.now() < until) {
           await pause(tries * 2 + Math.random() * 4)
@@ -75,7 +77,8 @@ export class Connections {
     this.#idle.length = 0
   }
 
-  async #once(sql: string, doing: string, timeoutMs: number): Promise<Rows[]> {
+  async #once(sql: string, doing: string, options: RunOptions): Promise<Rows[]> {
+    const { timeoutMs = CALL_TIMEOUT_MS, undo } = options
     const deadline = performance.now() + timeoutMs
     const lent = this.#idle.pop() ?? (await this.#takeWithin(timeoutMs, doing))
     const prefix = lent.own ? '' : PREFIX_OF_SHARED
@@ -85,16 +88,17 @@ export class Connections {
       this.#put(lent)
       return lent.own ? results : results.slice(1)
     } catch (error) {
-      await this.#afterError(lent, error)
+      await this.#afterError(lent, error, undo)
       throw error
     }
   }
 
   /** An error inside a packet leaves its transaction open: end it before anyone else has to wait for it. */
-  async #afterError(lent: Lent, error: unknown): Promise<void> {
+  async #afterError(lent: Lent, error: unknown, undo: string | undefined): Promise<void> {
     if (isAnswer(error) && !isReadOnly(error)) {
       try {
-        await within(send(lent.connection, 'ROLLBACK'), 1_000, () => noAnswer('rolling back', 1_000))
+        const sql = undo === undefined ? 'ROLLBACK' : `ROLLBACK;${undo}`
+        await within(send(lent.connection, sql), 1_000, () => noAnswer('rolling back', 1_000))
         this.#put(lent)
         return
       } catch {
@@ -151,7 +155,8 @@ export class Connections {
     unref(lent.connection)
     lent.connection.on('error', () => this.#drop(lent))
     try {
-      await send(lent.connection, SETUP)
+      // A place whose set-up is never answered would be lost for good.
+      await within(send(lent.connection, SETUP), CALL_TIMEOUT_MS, () => noAnswer('connecting', CALL_TIMEOUT_MS))
     } catch (error) {
       lent.destroy()
       throw error

@@ -4,10 +4,15 @@ import { LeaseBackend } from './lease-backend.js'
 import { checkPrefix, PREFIX } from './schema.js'
 import { SessionBackend } from './session/session-backend.js'
 import { lender, type MysqlSource } from './source.js'
+import type { WatchOptions } from './watch.js'
 
 export { fenceGuard } from './fence-guard.js'
 export { schemaSql } from './schema.js'
 export type { MysqlSource } from './source.js'
+
+/** More than a server has by far; a number like this is a slip. */
+const MOST_CONNECTIONS = 1_000
+const LONGEST_POLL_MS = 60_000
 
 export interface MysqlOptions {
   /** 'lease' (default): rows with a lease each. 'session': the server's own GET_LOCK, held by a connection. */
@@ -30,8 +35,8 @@ export function mysql(source: MysqlSource, options: MysqlOptions = {}): Backend 
   if (mode !== 'lease' && mode !== 'session')
     throw new ConfigError(`mode: '${String(mode)}' is not one. Write 'lease' or 'session'.`)
   const connections = options.connections ?? (mode === 'session' ? 8 : 4)
-  if (!Number.isInteger(connections) || connections < 1) {
-    throw new ConfigError(`connections: ${connections} is not a whole number of 1 or more.`)
+  if (!Number.isInteger(connections) || connections < 1 || connections > MOST_CONNECTIONS) {
+    throw new ConfigError(`connections: ${connections} is not a whole number from 1 to ${MOST_CONNECTIONS}.`)
   }
   if (mode === 'session') {
     if (typeof source !== 'function') {
@@ -41,6 +46,18 @@ export function mysql(source: MysqlSource, options: MysqlOptions = {}): Backend 
     }
     return new SessionBackend(source, { prefix, connections })
   }
-  const poll = { minMs: options.poll?.minMs ?? 2, maxMs: options.poll?.maxMs ?? 100 }
-  return new LeaseBackend(lender(source), { prefix, connections, poll })
+  return new LeaseBackend(lender(source), { prefix, connections, poll: checkPoll(options.poll) })
+}
+
+function checkPoll({ minMs, maxMs }: NonNullable<MysqlOptions['poll']> = {}): WatchOptions {
+  for (const [name, ms] of Object.entries({ minMs, maxMs })) {
+    if (ms === undefined || (ms > 0 && ms <= LONGEST_POLL_MS)) continue
+    throw new ConfigError(`poll: ${name} ${ms} is not a number of ms above 0, and ${LONGEST_POLL_MS} at most.`)
+  }
+  // Where one is given, the other's default gives way.
+  const poll = { minMs: minMs ?? Math.min(2, maxMs ?? 2), maxMs: maxMs ?? Math.max(100, minMs ?? 100) }
+  if (poll.minMs > poll.maxMs) {
+    throw new ConfigError(`poll: minMs ${poll.minMs} is more than maxMs ${poll.maxMs}.`)
+  }
+  return poll
 }

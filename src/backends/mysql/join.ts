@@ -47,6 +47,16 @@ export class Joiner {
   }
 
   async join(requests: readonly JoinRequest[]): Promise<Standing[]> {
+    const ids = requests.map(({ id }) => id)
+    this.#watch.joining(ids)
+    try {
+      return await this.#join(requests)
+    } finally {
+      this.#watch.joined(ids)
+    }
+  }
+
+  async #join(requests: readonly JoinRequest[]): Promise<Standing[]> {
     const standings = new Map<string, Standing>()
     let open = requests.map(joining)
     const patience = performance.now() + LOCK_PATIENCE_MS

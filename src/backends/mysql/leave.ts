@@ -20,7 +20,7 @@ export async function leave(
   requests: readonly LeaveRequest[],
   returning: boolean,
 ): Promise<boolean[]> {
-  for (const { id } of requests) watch.remove(id)
+  for (const { id } of requests) watch.left(id)
   if (returning && requests.every(isPlain)) return await leavePlain(connections, tables, watch, requests)
   const found = `SELECT id, handle, expires > ${NOW}, gone FROM ${tables.ticket} WHERE id IN (${texts(requests.map(({ id }) => id))}) AND gone < 2 FOR UPDATE`
   const statements = ['START TRANSACTION', found, ...leaveSql(tables, requests), 'COMMIT']

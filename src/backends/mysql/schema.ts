@@ -50,9 +50,15 @@ export async function createSchema(connections: Connections, prefix: string): Pr
   const all = schemaSql(prefix).replace(/^--.*$/gm, '')
   // What only MariaDB reads would be an empty statement elsewhere, which is an error.
   const sql = /mariadb/i.test(string(rows?.[0]?.[0])) ? all : all.replace(/\/\*M!.*?\*\/;/gs, '')
-  await connections.run([lock, sql.trim().replace(/;\s*$/, ''), unlock].join(';'), 'creating its tables', {
-    timeoutMs: (CREATE_WAIT_S + 60) * 1_000,
-  })
+  const packet = [lock, sql.trim().replace(/;\s*$/, ''), unlock].join(';')
+  // A connection of the application's pool must not keep the lock when the tables cannot be made.
+  const options = { timeoutMs: (CREATE_WAIT_S + 60) * 1_000, undo: unlock }
+  const [locked] = await connections.run(packet, 'creating its tables', options)
+  if (locked?.[0]?.[0] === '1') return
+  throw new BackendError(
+    `MySQL: another session has been creating Holdfast's tables for more than ${CREATE_WAIT_S} s. Look at what it does (SHOW PROCESSLIST), and try again.`,
+    { retryable: true },
+  )
 }
 
 async function schemaVersion(connections: Connections, prefix: string): Promise<number | undefined> {

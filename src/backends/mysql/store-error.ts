@@ -52,6 +52,11 @@ export function isSyntaxError(error: unknown): boolean {
   return asStoreError(error).errno === 1064
 }
 
+/** True where a transaction was open before ours: autocommit is off. */
+export function isInTransaction(error: unknown): boolean {
+  return asStoreError(error).errno === 1568
+}
+
 /** True when this connection's server will take no writes: look for another. */
 export function isReadOnly(error: unknown): boolean {
   return READ_ONLY.has(asStoreError(error).errno ?? 0)

@@ -44,6 +44,8 @@ export class Watch {
   readonly #options: WatchOptions
   readonly #lines = new Map<string, WatchedLine>()
   readonly #lineOf = new Map<string, WatchedLine>()
+  /** The tickets whose join has no answer yet, and whether they have left meanwhile. */
+  readonly #joining = new Map<string, boolean>()
   #timer: NodeJS.Timeout | undefined
   #timerDue = 0
   #looking = false
@@ -56,7 +58,17 @@ export class Watch {
     this.#options = options
   }
 
+  joining(ids: readonly string[]): void {
+    for (const id of ids) this.#joining.set(id, false)
+  }
+
+  joined(ids: readonly string[]): void {
+    for (const id of ids) this.#joining.delete(id)
+  }
+
   add(ticket: Watched): void {
+    // Its leave has overtaken the answer to its join: nobody would ever take it out again.
+    if (this.#joining.get(ticket.id) === true) return
     const value = lineValue(ticket.line)
     const now = performance.now()
     let line = this.#lines.get(value)
@@ -69,6 +81,11 @@ export class Watch {
     line.border = 0n
     this.#lineOf.set(ticket.id, line)
     this.#schedule()
+  }
+
+  left(id: string): void {
+    if (this.#joining.has(id)) this.#joining.set(id, true)
+    this.remove(id)
   }
 
   remove(id: string): void {

@@ -69,7 +69,16 @@ export class Doors {
         this.#pump(line)
       }
     }
-    if (tries.length > 0) await this.#try(tries)
+    if (tries.length === 0) return
+    try {
+      await this.#try(tries)
+    } catch (error) {
+      for (const ticket of tries) {
+        delete ticket.line.trying
+        this.forget(ticket)
+      }
+      throw error
+    }
   }
 
   /** Whether the first of a line's waiters came through without our having heard of it yet. */
@@ -149,26 +158,17 @@ export class Doors {
     clearTimeout(this.#timer)
   }
 
+  /** When this fails, the lines are still marked as being tried: what becomes of the tickets is the caller's to say. */
   async #try(tries: readonly SessionTicket[]): Promise<void> {
     let ttlMs = 0
     for (const ticket of tries) ttlMs = Math.max(ttlMs, ticket.ttlMs)
-    let orders: (bigint | undefined)[]
-    let desk: Session
-    try {
-      desk = await this.#sessions.desk()
-      orders = await tryLocks(
-        desk,
-        this.#options.draw,
-        tries.map(({ line }) => line),
-        ttlMs,
-      )
-    } catch (error) {
-      for (const ticket of tries) {
-        delete ticket.line.trying
-        this.forget(ticket)
-      }
-      throw error
-    }
+    const desk = await this.#sessions.desk()
+    const orders = await tryLocks(
+      desk,
+      this.#options.draw,
+      tries.map(({ line }) => line),
+      ttlMs,
+    )
     const unwanted: LocalLine[] = []
     for (const [i, ticket] of tries.entries()) {
       const { line, request } = ticket
@@ -307,14 +307,20 @@ export class Doors {
     try {
       await this.#try(tickets)
     } catch {
-      for (const ticket of tickets) {
-        this.#tickets.set(ticket.request.id, ticket)
-        ticket.line.queue.unshift(ticket)
-        this.#lines.set(ticket.line.value, ticket.line)
-        this.#short.add(ticket.line)
-      }
+      for (const ticket of tickets) this.#putBack(ticket)
     }
     for (const ticket of tickets) if (ticket.order !== undefined) this.#options.granted(ticket)
+  }
+
+  /** Its try failed, so it goes on waiting; unless it left meanwhile: nobody would let go of what it is given. */
+  #putBack(ticket: SessionTicket): void {
+    const { line, request } = ticket
+    delete line.trying
+    if (this.#tickets.get(request.id) === ticket) line.queue.unshift(ticket)
+    if (line.queue.length > 0) {
+      this.#short.add(line)
+      this.#schedule()
+    } else if (isIdle(line)) this.#lines.delete(line.value)
   }
 }
 

@@ -21,6 +21,7 @@ import { type Tables, tablesOf } from '../tables.js'
 import { Doors } from './doors.js'
 import { Draw } from './draw.js'
 import { evictElsewhere } from './evict.js'
+import { NotesTidy } from './notes-tidy.js'
 import { Register } from './register.js'
 import type { Session } from './session.js'
 import { Sessions } from './sessions.js'
@@ -66,6 +67,7 @@ export class SessionBackend implements Backend {
   #draw!: Draw
   #doors!: Doors
   #events!: BackendEvents
+  #tidy!: NotesTidy
 
   constructor(connect: () => Promise<Connection>, options: SessionBackendOptions) {
     this.#prefix = options.prefix
@@ -104,6 +106,8 @@ export class SessionBackend implements Backend {
       this.#notes.close()
       throw error
     }
+    this.#tidy = new NotesTidy(this.#notes, this.#tables)
+    this.#tidy.start()
   }
 
   async join(requests: readonly JoinRequest[]): Promise<Standing[]> {
@@ -187,6 +191,7 @@ export class SessionBackend implements Backend {
   }
 
   async close(): Promise<void> {
+    this.#tidy?.close()
     await this.#register.close()
     this.#doors?.close()
     this.#sessions.close()

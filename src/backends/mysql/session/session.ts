@@ -1,6 +1,6 @@
 import type { Connection } from 'mysql2/promise'
 import { BackendError } from '../../../core/errors.js'
-import { expect, type Expected, settle } from '../deadlines.js'
+import { expect, type Expected, settle, within } from '../deadlines.js'
 import { number, type Rows } from '../rows.js'
 import { isAnswer, noAnswer, storeError } from '../store-error.js'
 import { send, sendThen, unref } from '../wire.js'
@@ -49,7 +49,9 @@ export class Session {
     try {
       unref(connection)
       const sql = "SET SESSION sql_mode = 'NO_ENGINE_SUBSTITUTION', autocommit = 1; SELECT CONNECTION_ID()"
-      const [, rows] = await send(connection, sql)
+      const [, rows] = await within(send(connection, sql), CALL_TIMEOUT_MS, () =>
+        noAnswer('connecting', CALL_TIMEOUT_MS),
+      )
       const session = new Session(connection, number(rows?.[0]?.[0]), ended)
       await session.keepFor(0)
       return session
