@@ -52,6 +52,8 @@ export async function connectClient(dial: Dial): Promise<Client> {
   } catch (cause) {
     throw failure('connecting', cause)
   }
+  // The function that made it may be the user's: one that breaks while it is idle must not end the process.
+  client.on('error', () => undefined)
   const socket = client as unknown as { unref(): void }
   socket.unref()
   return client

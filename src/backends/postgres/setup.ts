@@ -48,7 +48,9 @@ export async function runMigration(dial: Dial, schema: string): Promise<void> {
 /** Unlike the connections that stay, this one keeps the process alive: somebody waits for it to be done. */
 async function connectAwake(dial: Dial): Promise<Client> {
   try {
-    return await dial()
+    const client = await dial()
+    client.on('error', () => undefined)
+    return client
   } catch (cause) {
     throw failure('connecting', cause)
   }
