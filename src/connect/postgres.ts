@@ -1,4 +1,5 @@
 import type { Client } from 'pg'
+import { destroy } from '../backends/postgres/destroy.js'
 import {
   DEFAULT_SCHEMA,
   type Dial,
@@ -7,6 +8,7 @@ import {
   runMigration,
   schemaSql,
 } from '../backends/postgres/index.js'
+import { watched } from '../backends/postgres/watchdog.js'
 import type { Backend } from '../core/backend.js'
 import { ConfigError } from '../core/errors.js'
 import { checkQuery, type StoreUrl } from './url.js'
@@ -69,9 +71,10 @@ async function dialer(url: StoreUrl): Promise<Dial> {
       try {
         await client.connect()
         if (i === targets.length - 1 || !(await isReadOnly(client))) return client
-        await client.end()
+        void client.end().catch(() => destroy(client))
       } catch (error) {
         failure = error
+        destroy(client)
       }
     }
     throw failure
@@ -95,7 +98,7 @@ function connectionString(url: StoreUrl, host: string): string {
 
 /** With several hosts, the one to use is the one that takes writes. */
 async function isReadOnly(client: Client): Promise<boolean> {
-  const { rows } = await client.query<{ off: boolean }>('SELECT pg_is_in_recovery() AS off')
+  const { rows } = await watched(client, client.query<{ off: boolean }>('SELECT pg_is_in_recovery() AS off'))
   return rows[0]?.off === true
 }
 

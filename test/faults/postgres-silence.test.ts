@@ -39,6 +39,8 @@ class Relay {
   deaf = false
   /** A connection falls silent when its client sends this, which still passes; the answer does not. */
   silentAfter: string | undefined
+  /** How many connections its clients have open. */
+  open = 0
   readonly #server: NetServer
   readonly #ways: { silent: boolean; said: string }[] = []
   readonly #ends = new Set<() => void>()
@@ -61,7 +63,11 @@ class Relay {
         far.write(chunk)
       })
       far.on('data', (chunk) => way.silent || client.write(chunk))
-      client.on('close', () => far.destroy())
+      this.open += 1
+      client.on('close', () => {
+        this.open -= 1
+        far.destroy()
+      })
       far.on('close', () => way.silent || client.destroy())
     })
   }
@@ -153,3 +159,55 @@ test.each(['lease', 'session'] as const)(
     )
   },
 )
+
+test('a connection that falls silent in its first statement takes no slot with it', async () => {
+  const { way, url } = await relay()
+  const locks = await open(url)
+  const held = await locks.lock('slot').acquire({ ttl: 60_000 })
+  await held.renew()
+  way.silentAfter = 'SET '
+  // The one connection for renewals is made anew, and its first statement is never answered.
+  await admin.query(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'",
+  )
+  await within('an answer', Promise.allSettled([held.renew()]), LONG_MS)
+  way.silentAfter = undefined
+  await eventually(
+    'renewed',
+    async () =>
+      await held.renew().then(
+        () => true,
+        () => false,
+      ),
+    LONG_MS,
+  )
+  await held.release()
+})
+
+test.each([
+  ['the check of the server', 'server_version_num'],
+  ['the settings of a session', 'SET statement_timeout'],
+  ['LISTEN', 'LISTEN '],
+])('%s is not answered: the open fails, and the next is well', async (_, statement) => {
+  const { way, url } = await relay()
+  way.silentAfter = statement
+  await expect(within('an answer', connect(`${url}?mode=session`), LONG_MS)).rejects.toMatchObject({
+    code: 'BACKEND',
+    retryable: true,
+  })
+  way.silentAfter = undefined
+  await (await open(`${url}?mode=session`)).lock('open').use(async () => {})
+})
+
+test('several hosts: one that is silent when asked whether it takes writes is let go, and the next is used', async () => {
+  const { way, url } = await relay()
+  way.silentAfter = 'pg_is_in_recovery'
+  const [, host] = /@([^/]+)/.exec(url) ?? []
+  const locks = await open(`${server.url.replace('@', `@${host},`)}?listen=false`)
+  await within(
+    'served',
+    locks.lock('hosts').use(async () => {}),
+    LONG_MS,
+  )
+  await eventually('none is left open', () => way.open === 0)
+})

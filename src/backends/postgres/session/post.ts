@@ -3,7 +3,7 @@ import { connectClient, type Dial } from '../connections.js'
 import { destroy } from '../destroy.js'
 import { failure } from '../failure.js'
 import { type Column, type Prepared, runColumn, type Value } from '../prepared.js'
-import { unwatch, watch } from '../watchdog.js'
+import { unwatch, watch, watched } from '../watchdog.js'
 import { KEEP_FOR } from './sql.js'
 
 /** `idle_session_timeout` and `client_connection_check_interval` came with 14. */
@@ -38,11 +38,15 @@ export class Post {
   static async open(dial: Dial, name: string, isDesk: boolean, ended: (post: Post) => void): Promise<Post> {
     const client = await connectClient(dial)
     try {
-      const { rows } = await client.query<{ pid: number; version: string }>(
-        "SELECT pg_backend_pid() AS pid, current_setting('server_version_num') AS version",
+      const { rows } = await watched(
+        client,
+        client.query<{ pid: number; version: string }>(
+          "SELECT pg_backend_pid() AS pid, current_setting('server_version_num') AS version",
+        ),
       )
       const deadMan = Number(rows[0]?.version) >= DEAD_MAN_SINCE
-      await client.query(`${SETTINGS} ${deadMan ? DEAD_MAN_SETTINGS : ''} SET application_name = '${name}'`)
+      const settings = `${SETTINGS} ${deadMan ? DEAD_MAN_SETTINGS : ''} SET application_name = '${name}'`
+      await watched(client, client.query(settings))
       return new Post(client, rows[0]?.pid ?? 0, isDesk, deadMan, ended)
     } catch (cause) {
       destroy(client)
