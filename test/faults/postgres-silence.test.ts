@@ -77,11 +77,9 @@ class Relay {
     return server.url.replace(`:${server.port}`, `:${(this.#server.address() as AddressInfo).port}`)
   }
 
-  /** Those whose client said this last. */
-  silence(last: string): number {
-    const found = this.#ways.filter((way) => way.said.includes(last))
-    for (const way of found) way.silent = true
-    return found.length
+  /** Those whose client said this last; all, if nothing is given. */
+  silence(last = ''): void {
+    for (const way of this.#ways) if (way.said.includes(last)) way.silent = true
   }
 
   async close(): Promise<void> {
@@ -210,4 +208,25 @@ test('several hosts: one that is silent when asked whether it takes writes is le
     LONG_MS,
   )
   await eventually('none is left open', () => way.open === 0)
+})
+
+test('a holder that is cut off is ended after its own ttl, whatever ttl it had before', async () => {
+  const { way, url } = await relay()
+  const [near, far] = [await open(`${server.url}?mode=session`), await open(`${url}?mode=session`)]
+  await far.lock('long').use(async () => {}, { ttl: '1h' })
+  await far.lock('short').acquire({ ttl: 2_000 })
+  // Asked on the same session: what was sent before it has arrived.
+  await far.lock('beside').acquire({ ttl: 2_000 })
+  way.silence()
+  await (await within('the next is served', near.lock('short').acquire(), LONG_MS)).release()
+})
+
+test('a ttl beyond what the server can be told is held at once, and a shorter one beside it takes nothing from it', async () => {
+  const locks = await open(`${server.url}?mode=session`)
+  await locks.lock('short').use(async () => {}, { ttl: 1_000 })
+  const held = await locks.lock('a month').acquire({ ttl: '720h' })
+  await locks.lock('short').use(async () => {}, { ttl: 1_000 })
+  await admin.query('SELECT pg_sleep(3)')
+  expect(held.state).toBe('held')
+  expect(await held.release()).toBe(true)
 })

@@ -124,13 +124,13 @@ export class Posts {
   }
 }
 
-/** Says on each session that we live, for as long as given from now; answers with those where that failed. */
-export async function beat(posts: ReadonlyMap<Post, number>): Promise<Map<Post, BackendError>> {
+/** Says on each session that we live; answers with those where that failed. */
+export async function beat(posts: ReadonlySet<Post>): Promise<Map<Post, BackendError>> {
   const failed = new Map<Post, BackendError>()
   await Promise.all(
-    [...posts].map(async ([post, ttlMs]) => {
+    [...posts].map(async (post) => {
       try {
-        await post.keepFor(ttlMs)
+        await post.keep()
         await post.run(BEAT, [])
       } catch (error) {
         failed.set(post, failure('a heartbeat', error))
