@@ -230,3 +230,23 @@ test('a ttl beyond what the server can be told is held at once, and a shorter on
   expect(held.state).toBe('held')
   expect(await held.release()).toBe(true)
 })
+
+test.each([
+  ['before it has the lock', false],
+  ['when it has the lock', true],
+])(
+  'a session that waits is cut off silently, %s, and ended by the server: the wait begins anew',
+  async (_, granted) => {
+    const { way, url } = await relay()
+    const [near, far] = [await open(`${server.url}?mode=session`), await open(`${url}?mode=session`)]
+    const held = await near.lock('hole').acquire()
+    const waiting = far.lock('hole').acquire()
+    const { pid } = await waiter()
+    way.silence('pg_advisory_lock(')
+    if (granted) await held.release()
+    // As the server's keepalives do a while later.
+    await admin.query('SELECT pg_terminate_backend($1)', [pid])
+    if (!granted) await held.release()
+    await (await within('served', waiting, LONG_MS)).release()
+  },
+)

@@ -21,6 +21,10 @@ export function unwatch(client: Client): void {
   underWay.delete(client)
 }
 
+export function isWatched(client: Client): boolean {
+  return underWay.has(client)
+}
+
 /** The answer to what was just asked on a connection that nobody else uses yet. */
 export async function watched<Answer>(client: Client, answer: Promise<Answer>, limitMs?: number): Promise<Answer> {
   watch(client, limitMs)

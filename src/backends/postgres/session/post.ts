@@ -3,7 +3,7 @@ import { connectClient, type Dial } from '../connections.js'
 import { destroy } from '../destroy.js'
 import { failure } from '../failure.js'
 import { type Column, type Prepared, runColumn, type Value } from '../prepared.js'
-import { unwatch, watch, watched } from '../watchdog.js'
+import { isWatched, unwatch, watch, watched } from '../watchdog.js'
 import { KEEP_FOR } from './sql.js'
 
 /** `idle_session_timeout` and `client_connection_check_interval` came with 14. */
@@ -85,6 +85,16 @@ export class Post {
     } catch (cause) {
       throw failure(statement.name, cause)
     }
+  }
+
+  /**
+   * Whether a patient statement should be over by now. One that is and has no answer in time was cut off, and is
+   * broken here: nothing else would end its wait.
+   */
+  expectAnswer(soon: boolean): void {
+    if (this.#busy === undefined || soon === isWatched(this.#client)) return
+    if (soon) watch(this.#client)
+    else unwatch(this.#client)
   }
 
   /**
