@@ -176,12 +176,12 @@ export class SessionBackend implements Backend {
   }
 
   async close(): Promise<void> {
-    this.#register.close()
+    const noted = this.#register.close()
     this.#inbox.close()
     this.#doors.close()
     this.#posts.close()
+    await noted
     this.#notes.close()
-    await Promise.resolve()
   }
 
   /** Says no before anything is asked of the server, or what is known already. */
