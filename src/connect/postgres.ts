@@ -17,6 +17,9 @@ import { checkQuery, type StoreUrl } from './url.js'
 const OWN = ['mode', 'schema', 'connections', 'listen', 'migrate']
 const HANDED_ON = ['sslmode', 'sslrootcert', 'sslcert', 'sslkey', 'application_name', 'host']
 
+/** What pg knows. Another word would mean a connection without TLS, or one that checks less than was meant. */
+const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify']
+
 const CONNECT_TIMEOUT_MS = 4_000
 
 /** postgres://user:password@host:5432/database?mode=session&schema=holdfast, also postgresql:// */
@@ -37,6 +40,11 @@ function options(url: StoreUrl): PostgresOptions {
   checkQuery(url, [...OWN, ...HANDED_ON])
   const mode = url.query.get('mode') ?? 'lease'
   if (mode !== 'lease' && mode !== 'session') throw new ConfigError("The URL's mode must be 'lease' or 'session'.")
+  for (const sslmode of url.query.getAll('sslmode')) {
+    if (!SSL_MODES.includes(sslmode)) {
+      throw new ConfigError(`The URL's sslmode '${sslmode}' is not one. Write one of: ${SSL_MODES.join(', ')}.`)
+    }
+  }
   const schema = url.query.get('schema')
   const connections = url.query.get('connections')
   return {
