@@ -1,4 +1,5 @@
 import type { Client } from 'pg'
+import { destroy } from '../backends/postgres/destroy.js'
 import {
   DEFAULT_SCHEMA,
   type Dial,
@@ -7,6 +8,7 @@ import {
   runMigration,
   schemaSql,
 } from '../backends/postgres/index.js'
+import { watched } from '../backends/postgres/watchdog.js'
 import type { Backend } from '../core/backend.js'
 import { ConfigError } from '../core/errors.js'
 import { checkQuery, type StoreUrl } from './url.js'
@@ -14,6 +16,9 @@ import { checkQuery, type StoreUrl } from './url.js'
 /** Ours, and those of the server's own URLs that are handed on to pg as they are. */
 const OWN = ['mode', 'schema', 'connections', 'listen', 'migrate']
 const HANDED_ON = ['sslmode', 'sslrootcert', 'sslcert', 'sslkey', 'application_name', 'host']
+
+/** What pg knows. Another word would mean a connection without TLS, or one that checks less than was meant. */
+const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify']
 
 const CONNECT_TIMEOUT_MS = 4_000
 
@@ -35,6 +40,11 @@ function options(url: StoreUrl): PostgresOptions {
   checkQuery(url, [...OWN, ...HANDED_ON])
   const mode = url.query.get('mode') ?? 'lease'
   if (mode !== 'lease' && mode !== 'session') throw new ConfigError("The URL's mode must be 'lease' or 'session'.")
+  for (const sslmode of url.query.getAll('sslmode')) {
+    if (!SSL_MODES.includes(sslmode)) {
+      throw new ConfigError(`The URL's sslmode '${sslmode}' is not one. Write one of: ${SSL_MODES.join(', ')}.`)
+    }
+  }
   const schema = url.query.get('schema')
   const connections = url.query.get('connections')
   return {
@@ -69,9 +79,10 @@ async function dialer(url: StoreUrl): Promise<Dial> {
       try {
         await client.connect()
         if (i === targets.length - 1 || !(await isReadOnly(client))) return client
-        await client.end()
+        void client.end().catch(() => destroy(client))
       } catch (error) {
         failure = error
+        destroy(client)
       }
     }
     throw failure
@@ -95,7 +106,7 @@ function connectionString(url: StoreUrl, host: string): string {
 
 /** With several hosts, the one to use is the one that takes writes. */
 async function isReadOnly(client: Client): Promise<boolean> {
-  const { rows } = await client.query<{ off: boolean }>('SELECT pg_is_in_recovery() AS off')
+  const { rows } = await watched(client, client.query<{ off: boolean }>('SELECT pg_is_in_recovery() AS off'))
   return rows[0]?.off === true
 }
 

@@ -221,3 +221,24 @@ test('another time zone, with its fold and gap, changes no age', async () => {
 test("the client's wall clock an hour off: its hold lasts as long as it says", async () => {
   await holdWithClockOff(`${server.url}?mode=session`, await open(), TTL_MS)
 })
+
+test('what others can see goes with its client, and what a killed one left is removed by the next', async () => {
+  const count = async (like: string) => {
+    const text = 'SELECT count(*)::int AS n FROM holdfast.session_ticket WHERE line LIKE $1'
+    return (await admin.query<{ n: number }>(text, [`mutex:${like}`])).rows[0]?.n
+  }
+  const [first, second] = [await open(), await open()]
+  await Promise.all(Array.from({ length: 5 }, (_, i) => first.lock(`seen ${i}`).acquire()))
+  const released = await first.lock('seen and released').acquire()
+  await eventually('they are written', async () => (await count('seen %')) === 6)
+  await released.release()
+  await first.close()
+  expect(await count('seen %')).toBe(0)
+  await second.lock('kept').acquire()
+  await eventually('it is written', async () => (await count('kept')) === 1)
+  await admin.query(`INSERT INTO holdfast.session_ticket (id, line, ord, granted, weight, capacity, holder, inbox, pid)
+    SELECT 'dead' || i, 'mutex:dead', i, true, 1, 1, '{}', 'holdfast_dead', 1 FROM generate_series(1, 20) i`)
+  await (await open()).lock('next').acquire()
+  await eventually('the dead are gone', async () => (await count('dead')) === 0)
+  expect(await count('kept')).toBe(1)
+})

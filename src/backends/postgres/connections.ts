@@ -3,7 +3,7 @@ import { BackendError } from '../../core/errors.js'
 import { destroy } from './destroy.js'
 import { failure, spendsConnection } from './failure.js'
 import { type Column, type Prepared, runColumn, type Value } from './prepared.js'
-import { unwatch, watch } from './watchdog.js'
+import { unwatch, watch, watched } from './watchdog.js'
 
 /** Makes a connection of our own. */
 export type Dial = () => Promise<Client>
@@ -52,6 +52,8 @@ export async function connectClient(dial: Dial): Promise<Client> {
   } catch (cause) {
     throw failure('connecting', cause)
   }
+  // The function that made it may be the user's: one that breaks while it is idle must not end the process.
+  client.on('error', () => undefined)
   const socket = client as unknown as { unref(): void }
   socket.unref()
   return client
@@ -125,7 +127,7 @@ export class Connections {
     let client: Client | undefined
     try {
       client = await connectClient(this.#dial)
-      if (this.greeting !== undefined) await client.query(this.greeting)
+      if (this.greeting !== undefined) await watched(client, client.query(this.greeting))
     } catch (cause) {
       if (client !== undefined) destroy(client)
       this.#queue.shift()?.resolve(undefined)

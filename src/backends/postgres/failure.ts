@@ -31,9 +31,9 @@ export function isMissing(cause: unknown): boolean {
   return /^(3F000|42P01|42883|42703)$/.test((cause as PgError | undefined)?.code ?? '')
 }
 
-/** Node's own codes (ECONNREFUSED) are longer; a SQLSTATE is five characters. */
+/** A SQLSTATE is five characters with a digit among them; Node's own codes (ECONNREFUSED, EPIPE) are letters. */
 function isSqlState(code: string): boolean {
-  return /^[0-9A-Z]{5}$/.test(code)
+  return /^(?=.*\d)[0-9A-Z]{5}$/.test(code)
 }
 
 function advice(code: string): string {

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Client } from 'pg'
 import { connectClient, type Dial } from './connections.js'
 import { destroy } from './destroy.js'
+import { watched } from './watchdog.js'
 
 /** How long a notification may take to prove that one gets through. */
 const PROOF_MS = 1_000
@@ -31,12 +32,14 @@ export class Inbox {
   /** Starts to listen. False: a pooler stands between that gives each statement another session. */
   async open(): Promise<boolean> {
     const client = await this.#listen()
-    if (await isOneSession(client, this.#dial)) {
-      this.#watch(client)
-      return true
+    let isOurs = false
+    try {
+      isOurs = await isOneSession(client, this.#dial)
+    } finally {
+      if (!isOurs) destroy(client)
     }
-    destroy(client)
-    return false
+    if (isOurs) this.#watch(client)
+    return isOurs
   }
 
   close(): void {
@@ -54,8 +57,8 @@ export class Inbox {
         this.#message(payload)
     })
     try {
-      await client.query(`LISTEN ${this.channel}`)
-      if (this.#shared !== undefined) await client.query(`LISTEN ${this.#shared}`)
+      await watched(client, client.query(`LISTEN ${this.channel}`))
+      if (this.#shared !== undefined) await watched(client, client.query(`LISTEN ${this.#shared}`))
     } catch (cause) {
       destroy(client)
       throw cause
@@ -97,10 +100,10 @@ export class Inbox {
  */
 export async function isOneSession(client: Client, dial: Dial): Promise<boolean> {
   const greeted = (client as unknown as { processID?: number | null }).processID
-  const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
+  const { rows } = await watched(client, client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid'))
   if (greeted === rows[0]?.pid) return true
   const channel = `holdfast_${randomBytes(12).toString('hex')}`
-  await client.query(`LISTEN ${channel}`)
+  await watched(client, client.query(`LISTEN ${channel}`))
   const other = await connectClient(dial)
   try {
     return await new Promise<boolean>((resolve, reject) => {
@@ -114,6 +117,6 @@ export async function isOneSession(client: Client, dial: Dial): Promise<boolean>
     })
   } finally {
     void other.end().catch(() => destroy(other))
-    await client.query(`UNLISTEN ${channel}`)
+    await watched(client, client.query(`UNLISTEN ${channel}`))
   }
 }

@@ -10,6 +10,9 @@ export { fenceGuard, type Queryable } from './fence-guard.js'
 export { DEFAULT_SCHEMA, schemaSql } from './schema.js'
 export { runMigration } from './setup.js'
 
+/** More than any server has for one client: such a number is a slip. */
+const MOST_CONNECTIONS = 1_000
+
 export interface PostgresOptions {
   /** 'lease': tickets in a table, each with a lease. 'session': the server's own advisory locks. Default 'lease'. */
   readonly mode?: 'lease' | 'session'
@@ -33,8 +36,8 @@ export interface PostgresOptions {
 export function postgres(source: PoolLike | Dial, options: PostgresOptions = {}): Backend {
   const { mode = 'lease', schema = DEFAULT_SCHEMA, migrate = true, listen = true } = options
   const { connections = mode === 'session' ? 8 : 4 } = options
-  if (!Number.isInteger(connections) || connections < 1) {
-    throw new ConfigError(`connections: ${connections} is not a whole number of 1 or more.`)
+  if (!Number.isInteger(connections) || connections < 1 || connections > MOST_CONNECTIONS) {
+    throw new ConfigError(`connections: ${connections} is not a whole number from 1 to ${MOST_CONNECTIONS}.`)
   }
   if (mode !== 'lease' && mode !== 'session') {
     throw new ConfigError(`mode: '${String(mode)}' is not one. Write 'lease' or 'session'.`)

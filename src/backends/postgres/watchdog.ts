@@ -12,8 +12,8 @@ let timer: NodeJS.Timeout | undefined
  * Breaks the connection when the call that starts now has no answer in time: pg then rejects it like any other
  * that was cut off. One timer for all, since a timer for each call costs more than the call's own work here.
  */
-export function watch(client: Client): void {
-  underWay.set(client, performance.now())
+export function watch(client: Client, limitMs: number = CALL_MS): void {
+  underWay.set(client, performance.now() + limitMs)
   timer ??= setInterval(look, LOOK_MS).unref()
 }
 
@@ -21,10 +21,24 @@ export function unwatch(client: Client): void {
   underWay.delete(client)
 }
 
+export function isWatched(client: Client): boolean {
+  return underWay.has(client)
+}
+
+/** The answer to what was just asked on a connection that nobody else uses yet. */
+export async function watched<Answer>(client: Client, answer: Promise<Answer>, limitMs?: number): Promise<Answer> {
+  watch(client, limitMs)
+  try {
+    return await answer
+  } finally {
+    unwatch(client)
+  }
+}
+
 function look(): void {
-  const before = performance.now() - CALL_MS
-  for (const [client, since] of underWay) {
-    if (since > before) continue
+  const now = performance.now()
+  for (const [client, until] of underWay) {
+    if (until > now) continue
     underWay.delete(client)
     destroy(client)
   }

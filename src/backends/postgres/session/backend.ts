@@ -94,7 +94,17 @@ export class SessionBackend implements Backend {
     const desk = await this.#posts.desk()
     let ttlMs = 0
     for (const request of requests) ttlMs = Math.max(ttlMs, request.ttlMs)
-    if (!desk.keepsFor(ttlMs)) await desk.keepFor(ttlMs)
+    const coming = { id: '', ttlMs }
+    desk.expects.add(coming)
+    try {
+      if (!desk.keepsFor(coming)) await desk.keep()
+      return await this.#enter(requests, desk)
+    } finally {
+      desk.expects.delete(coming)
+    }
+  }
+
+  async #enter(requests: readonly JoinRequest[], desk: Post): Promise<Standing[]> {
     this.#register.pid = desk.pid
     // No waiting from here to `enter`, which notes every ticket: else a leave that comes meanwhile would miss it.
     const fresh: Ticket[] = []
@@ -109,13 +119,13 @@ export class SessionBackend implements Backend {
   }
 
   async renew(tickets: readonly RenewRequest[]): Promise<Standing[]> {
-    const posts = new Map<Post, number>()
+    const posts = new Set<Post>()
     for (const { id, handle, ttlMs } of tickets) {
       const ticket = this.#doors.find(id)
       if (ticket === undefined || handle !== id) continue
       ticket.ttlMs = ttlMs
       if (ticket.post === undefined) await this.#doors.look(ticket)
-      if (ticket.post !== undefined) posts.set(ticket.post, Math.max(ttlMs, posts.get(ticket.post) ?? 0))
+      if (ticket.post !== undefined) posts.add(ticket.post)
     }
     const failed = await beat(posts)
     return tickets.map((request) => {
@@ -166,12 +176,12 @@ export class SessionBackend implements Backend {
   }
 
   async close(): Promise<void> {
-    this.#register.close()
+    const noted = this.#register.close()
     this.#inbox.close()
     this.#doors.close()
     this.#posts.close()
+    await noted
     this.#notes.close()
-    await Promise.resolve()
   }
 
   /** Says no before anything is asked of the server, or what is known already. */
@@ -193,9 +203,8 @@ export class SessionBackend implements Backend {
   #granted(ticket: Ticket, post: Post, order: bigint): void {
     ticket.post = post
     ticket.order = order
-    post.holds.add(ticket.id)
-    // The session must outlive the hold's ttl, not less; the statement is queued before any other on that session.
-    post.keepFor(ticket.ttlMs).catch(() => undefined)
+    post.holds.set(ticket.id, ticket)
+    post.settle(ticket)
     this.#register.put(ticket)
     if (ticket.waits) this.#events?.granted(ticket.id, order)
   }
@@ -222,7 +231,7 @@ export class SessionBackend implements Backend {
   }
 
   #ended(post: Post): void {
-    const ids = [...post.holds]
+    const ids = [...post.holds.keys()]
     post.holds.clear()
     for (const id of ids) {
       const ticket = this.#doors.find(id)

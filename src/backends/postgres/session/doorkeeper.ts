@@ -2,7 +2,7 @@ import { plainArray, textArray } from '../arrays.js'
 import type { Post } from './post.js'
 import type { Posts } from './posts.js'
 import { Queue } from './queue.js'
-import { type Draws, draws, HAS_LOCK, PROBE, UNLOCK } from './sql.js'
+import { type Draws, draws, PLACE, PROBE, UNLOCK } from './sql.js'
 import { LocalLine, type Ticket } from './ticket.js'
 
 /** When to look again: the server tells, so seldom; without a session to wait on, by trying. */
@@ -78,8 +78,10 @@ export class Doorkeeper {
     const { waiter } = line
     if (waiter !== undefined) {
       const desk = await this.#posts.desk()
-      const [has] = await desk.run(HAS_LOCK, [waiter.post.pid])
-      if (has === 'true') await waiter.done
+      const [place] = await desk.run(PLACE, [waiter.post.pid])
+      if (line.waiter !== waiter) return
+      waiter.post.expectAnswer(place !== 'waits')
+      if (place === 'has') await waiter.done
     } else if (!line.starting && line.holders.size === 0) {
       line.queue.shift()
       line.holders.set(ticket.id, ticket)

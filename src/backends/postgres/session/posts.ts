@@ -91,14 +91,25 @@ export class Posts {
     this.#all.delete(post)
     const at = this.#free.indexOf(post)
     if (at !== -1) this.#free.splice(at, 1)
-    void this.#forget(post)
+    this.#forget(post)
     this.#ended(post)
   }
 
-  async #forget(post: Post): Promise<void> {
+  /** One that is still being opened is another; when that fails, it was forgotten already. */
+  #forget(post: Post): void {
     const [desk, probe] = [this.#desk, this.#probe]
-    if (desk !== undefined && (await desk) === post && this.#desk === desk) this.#desk = undefined
-    if (probe !== undefined && (await probe) === post && this.#probe === probe) this.#probe = undefined
+    desk?.then(
+      (opened) => {
+        if (opened === post && this.#desk === desk) this.#desk = undefined
+      },
+      () => undefined,
+    )
+    probe?.then(
+      (opened) => {
+        if (opened === post && this.#probe === probe) this.#probe = undefined
+      },
+      () => undefined,
+    )
   }
 
   #endIdle(): void {
@@ -113,13 +124,13 @@ export class Posts {
   }
 }
 
-/** Says on each session that we live, for as long as given from now; answers with those where that failed. */
-export async function beat(posts: ReadonlyMap<Post, number>): Promise<Map<Post, BackendError>> {
+/** Says on each session that we live; answers with those where that failed. */
+export async function beat(posts: ReadonlySet<Post>): Promise<Map<Post, BackendError>> {
   const failed = new Map<Post, BackendError>()
   await Promise.all(
-    [...posts].map(async ([post, ttlMs]) => {
+    [...posts].map(async (post) => {
       try {
-        await post.keepFor(ttlMs)
+        await post.keep()
         await post.run(BEAT, [])
       } catch (error) {
         failed.set(post, failure('a heartbeat', error))

@@ -10,6 +10,13 @@ const WRITE_AFTER_MS = 20
 /** How long the others have to write down what they have, before somebody looks. */
 const ROLL_CALL_MS = 500
 
+/** How long a client that closes waits for its rows to go; who writes later removes what is left. */
+const CLOSE_MS = 1_000
+
+/** How often a client that writes removes what dead ones left, and how much at most. */
+const TIDY_MS = 60_000
+const TIDY_MOST = 500
+
 /** What other processes can see of our tickets. Written a moment later and never waited for: nothing depends on it. */
 export class Register {
   readonly #connections: Connections
@@ -22,6 +29,8 @@ export class Register {
   readonly #roll = new Map<string, () => void>()
   #timer: NodeJS.Timeout | undefined
   #closed = false
+  #everWrote = false
+  #tidied = Number.NEGATIVE_INFINITY
 
   constructor(connections: Connections, schema: string, inbox: string) {
     this.#connections = connections
@@ -43,9 +52,19 @@ export class Register {
     else this.#changed.delete(id)
   }
 
-  close(): void {
+  /** Removes our rows; what is being written just now comes before that. */
+  async close(): Promise<void> {
     this.#closed = true
     clearTimeout(this.#timer)
+    if (!this.#everWrote) return
+    const text = `DELETE FROM "${this.#schema}".session_ticket WHERE inbox = $1`
+    const gone = this.#connections.run('a note for others', { text, values: [this.#inbox] }).catch(() => undefined)
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, CLOSE_MS)
+    })
+    await Promise.race([gone, late])
+    clearTimeout(timer)
   }
 
   /** The channel on which somebody who looks asks all clients to write down what they have. */
@@ -145,7 +164,8 @@ export class Register {
 
   async #write(before: number = Number.POSITIVE_INFINITY): Promise<void> {
     const ids = [...this.#changed].flatMap(([id, at]) => (at <= before ? [id] : []))
-    if (ids.length === 0) return
+    if (ids.length === 0 || this.#closed) return
+    this.#everWrote = true
     for (const id of ids) this.#changed.delete(id)
     const here = ids.flatMap((id) => this.#tickets.get(id) ?? [])
     const text = `WITH gone AS (DELETE FROM "${this.#schema}".session_ticket WHERE id = ANY ($1::text[]))
@@ -176,10 +196,23 @@ export class Register {
         // Left while it was being written: what was just written goes again.
         if (!this.#tickets.has(id)) this.#soon(id)
       }
+      void this.#tidy()
     } catch {
       // Others see less for a while; the locks themselves are not concerned. Written with the next change.
       for (const id of ids) this.#changed.set(id, performance.now())
     }
+  }
+
+  /** Removes rows of clients without a session (all have its name): killed, or cut off while they closed. */
+  async #tidy(): Promise<void> {
+    if (performance.now() - this.#tidied < TIDY_MS) return
+    this.#tidied = performance.now()
+    const text = `DELETE FROM "${this.#schema}".session_ticket WHERE ctid = ANY (ARRAY(
+      SELECT t.ctid FROM "${this.#schema}".session_ticket t
+      WHERE t.inbox <> $1 AND NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.application_name = t.inbox)
+      LIMIT ${TIDY_MOST} FOR UPDATE OF t SKIP LOCKED
+    ))`
+    await this.#connections.run('a tidy-up', { text, values: [this.#inbox] }).catch(() => undefined)
   }
 }
 

@@ -67,10 +67,12 @@ export const KEEP_FOR: Prepared = {
 
 export const CANCEL: Prepared = { name: 'a cancel', text: 'SELECT pg_cancel_backend($1)::text AS sent' }
 
-/** Whether the server has given the lock to that session, whose answer may still be on its way. */
-export const HAS_LOCK: Prepared = {
+/**
+ * Whether that session has its lock, with the answer still on its way, or stands in the queue. Neither: its statement
+ * has not arrived, or the session is gone and we were not told.
+ */
+export const PLACE: Prepared = {
   name: 'a look',
-  text: `SELECT EXISTS (
-    SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = $1
-  )::text AS has`,
+  text: `SELECT CASE WHEN bool_or(granted) THEN 'has' WHEN count(*) > 0 THEN 'waits' ELSE 'none' END AS place
+    FROM pg_locks WHERE locktype = 'advisory' AND pid = $1`,
 }
