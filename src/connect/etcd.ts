@@ -49,7 +49,8 @@ function tlsOptions(url: StoreUrl): TlsOptions | undefined {
   const given = TLS_FILES.filter((name) => url.query.has(name))
   const servername = url.query.get('servername')
   if (asked !== 'true') {
-    if (given.length > 0) throw new ConfigError(`The etcd:// URL has '${given[0]}' but not 'tls=true'.`)
+    const idle = given[0] ?? (servername === null ? undefined : 'servername')
+    if (idle !== undefined) throw new ConfigError(`The etcd:// URL has '${idle}' but not 'tls=true'.`)
     return undefined
   }
   const files = Object.fromEntries(given.map((name) => [name, readFile(name, url.query.get(name) ?? '')]))

@@ -2,9 +2,10 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { EtcdBackend } from '../../src/backends/etcd/etcd-backend.js'
 import { etcd } from '../../src/backends/etcd/index.js'
 import { leaseRequest } from '../../src/backends/etcd/messages.js'
+import { runTxn } from '../../src/backends/etcd/store.js'
 import { Writer } from '../../src/backends/etcd/wire.js'
 import type { JoinRequest } from '../../src/core/backend.js'
-import { connect, type Holdfast, LockTimeoutError } from '../../src/index.js'
+import { ConfigError, connect, type Holdfast, LockTimeoutError } from '../../src/index.js'
 import { type Server, startEtcd } from '../servers/index.js'
 import { describeBackend } from '../suite.js'
 
@@ -183,6 +184,46 @@ describe('etcd alone', () => {
     expect(most).toBeLessThanOrEqual(3)
   })
 
+  test('a key that is no ticket of ours does not lift the limit of a semaphore', async () => {
+    const [locks, backend] = [await client(), await opened()]
+    for (const [index, slot] of ['x.abc.def', 'x.-5.2', 'x.0.2', 'x.1e999.2', 'x..', 'x'].entries()) {
+      const name = `junk:${index}`
+      const line = backend.keys.line({ kind: 'semaphore', name })
+      const put = { op: 'put', key: line.key + slot, value: 'junk', lease: 0n } as const
+      await runTxn(backend, { compare: [], success: [put], failure: [] })
+      const taken = await Promise.all(Array.from({ length: 4 }, () => locks.semaphore(name, 2).tryAcquire()))
+      expect(taken.filter((lease) => lease !== undefined).length).toBeLessThanOrEqual(1)
+      const [seen] = await locks.view(name)
+      expect(await locks.evict(seen!.tickets[0]!)).toBe(true)
+      for (const lease of taken) await lease?.release()
+      const free = [await locks.semaphore(name, 2).tryAcquire(), await locks.semaphore(name, 2).tryAcquire()]
+      expect(free.map((lease) => lease?.state)).toEqual(['held', 'held'])
+    }
+  })
+
+  test('a value that only looks like ours is another program’s: it is shown, waited for and evicted', async () => {
+    const [locks, backend] = [await client(), await opened()]
+    const holder = { owner: 'o', client: 'c', host: 'h', pid: 1 }
+    const values: readonly object[] = [
+      { id: 7 },
+      { id: 'x', holder: null },
+      { id: 'x', weight: 1, capacity: 1, holder: { owner: 5 } },
+      { id: 'x', weight: '1', capacity: 1, holder },
+      { id: 'x', weight: 1, capacity: 0, holder },
+      { id: 'x', handle: 8, weight: 1, capacity: 1, holder },
+    ]
+    const { key } = backend.keys.line({ kind: 'mutex', name: 'alike' })
+    for (const [index, value] of values.entries()) {
+      const put = { op: 'put', key: `${key}other-${index}`, value: JSON.stringify(value), lease: 0n } as const
+      await runTxn(backend, { compare: [], success: [put], failure: [] })
+    }
+    expect(await locks.lock('alike').tryAcquire({ owner: 'o', takeover: true })).toBeUndefined()
+    const [line] = await locks.view('alike')
+    expect(line?.tickets.map(({ id }) => id)).toEqual(values.map((_, index) => `other-${index}`))
+    for (const ticket of line!.tickets) expect(await locks.evict(ticket)).toBe(true)
+    expect(await (await locks.lock('alike').acquire()).release()).toBe(true)
+  })
+
   test('a takeover drops what the owner left behind, and tells the earlier client', async () => {
     const [before, after] = [await client(), await client()]
     const old = await before.lock('restart').acquire({ owner: 'worker-1' })
@@ -195,8 +236,21 @@ describe('etcd alone', () => {
   test('what the URL may say', async () => {
     await expect(connect('etcd://h?tls=yes')).rejects.toThrow('true or false')
     await expect(connect('etcd://h?ca=/x')).rejects.toThrow('tls=true')
+    await expect(connect('etcd://h?servername=x')).rejects.toThrow('tls=true')
+    await expect(connect('etcd://h?tls=false&servername=')).rejects.toThrow('tls=true')
+    const secret = connect('etcd://:s3cret@h')
+    await expect(secret).rejects.toThrow(ConfigError)
+    await expect(secret).rejects.toThrow('a password but no user')
+    await expect(secret).rejects.not.toThrow('s3cret')
     await expect(connect('etcd://h?tls=true&ca=/there/is/no/such/file')).rejects.toThrow('cannot be read')
     await expect(connect('etcd://h/a?prefix=b')).rejects.toThrow('one of them')
     await expect(connect('etcd://h?timeout=3')).rejects.toThrow("unknown parameter 'timeout'")
+  })
+
+  test('how long a call may take is a number of milliseconds, from 1 to 10 minutes', () => {
+    for (const callTimeoutMs of [Number.NaN, 0, -5, 1.5, Number.POSITIVE_INFINITY, 600_001, 1e9, '4s' as never]) {
+      expect(() => etcd({ hosts: ['h'], callTimeoutMs })).toThrow('from 1 to 600000')
+    }
+    for (const callTimeoutMs of [1, 600_000]) expect(etcd({ hosts: ['h'], callTimeoutMs }).name).toBe('etcd')
   })
 })

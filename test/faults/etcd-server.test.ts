@@ -5,8 +5,9 @@ import { join as joinPath } from 'node:path'
 import { type AddressInfo, createServer } from 'node:net'
 import { promisify } from 'node:util'
 import { afterEach, describe, expect, test } from 'vitest'
-import { BackendError, connect, type Holdfast } from '../../src/index.js'
-import { ensure, freePort, freePorts, type Server, startEtcd } from '../servers/index.js'
+import { openBackend } from '../../src/connect.js'
+import { BackendError, connect, Holdfast } from '../../src/index.js'
+import { ensure, freePort, freePorts, type Server, startEtcd, startProxy } from '../servers/index.js'
 import { flags, startServer } from '../servers/process.js'
 import { temporaryDirectory } from '../servers/watchdog.js'
 
@@ -68,6 +69,28 @@ describe('users and passwords', () => {
     expect(elsewhere.message).toContain('permission')
     const locks = await client(`etcd://app:word@127.0.0.1:${server.port}`)
     await (await locks.lock('x').acquire()).release()
+  })
+
+  test('who is not let in leaves no connection behind, and is let in once it may', async () => {
+    const server = await withUsers()
+    const proxy = await startProxy({ port: server.port })
+    cleanups.push(() => proxy.stop())
+    const elsewhere = new Holdfast(await openBackend(`etcd://app:word@127.0.0.1:${proxy.port}/other`))
+    const mistaken = new Holdfast(await openBackend(`etcd://app:wr0ng@127.0.0.1:${proxy.port}`))
+    cleanups.push(
+      () => elsewhere.close(),
+      () => mistaken.close(),
+    )
+    for (let i = 0; i < 3; i += 1) {
+      await failure(elsewhere.lock('x').tryAcquire())
+      await failure(mistaken.lock('x').tryAcquire())
+    }
+    expect(proxy.accepted).toBeGreaterThan(0)
+    await expect.poll(() => proxy.open, { timeout: 5_000 }).toBe(0)
+    const permission = ['grant-permission', 'locks', '--prefix=true', 'readwrite', 'other/']
+    await etcdctl(server, '--user', 'root:secret', 'role', ...permission)
+    const lease = await elsewhere.lock('x').acquire({ wait: '10s' })
+    expect(await lease.release()).toBe(true)
   })
 
   test('a token that ends while we hold and wait is fetched anew', async () => {
@@ -200,6 +223,29 @@ describe('space', () => {
     await (await others.lock('y').acquire({ ttl: 4_000 })).release()
   })
 
+  test('with the quota used up tickets can be evicted, and what minHold keeps is not dropped before its ttl', async () => {
+    const server = await started(['--quota-backend-bytes', String(1024 * 1024)])
+    const [locks, others] = [await client(server.url), await client(server.url)]
+    const [first, second] = [
+      await locks.lock('first').acquire({ ttl: 4_000 }),
+      await locks.lock('second').acquire({ ttl: 4_000 }),
+    ]
+    const kept = await locks.lock('kept').acquire({ ttl: 8_000, minHold: '1h' })
+    const ticket = async (name: string) => (await others.view(name))[0]?.tickets[0]
+    // From now on the others have a lease for letters, that they cannot write; a newcomer has none.
+    await locks.lock('before').acquire({ ttl: 4_000 })
+    expect(await others.evict((await ticket('before'))!)).toBe(true)
+    await fill(server)
+    expect(await others.evict((await ticket('first'))!)).toBe(true)
+    expect(await (await client(server.url)).evict((await ticket('second'))!)).toBe(true)
+    // No letter tells it, but its next renewal.
+    await expect.poll(() => [first.state, second.state], { timeout: 10_000 }).toEqual(['lost', 'lost'])
+    const refused = await failure(kept.release())
+    expect(refused.message).toContain('alarm disarm')
+    expect((await ticket('kept'))?.state).toBe('held')
+    await expect.poll(() => ticket('kept'), { timeout: 30_000 }).toBeUndefined()
+  })
+
   async function fill(server: Server): Promise<void> {
     const value = 'x'.repeat(100_000)
     for (let i = 0; i < 100; i += 1) {
@@ -236,6 +282,33 @@ describe('one server', () => {
     const second = await waiting
     expect(second.fence).toBeGreaterThan(lease.fence)
     await second.release()
+  })
+
+  test('who asked in vain while the server was away is told of an eviction at once when it is back', async () => {
+    const server = await started()
+    const [locks, others] = [await client(server.url), await client(server.url)]
+    await (await locks.lock('warm').acquire()).release()
+    await server.kill()
+    for (let i = 0; i < 3; i += 1) await failure(locks.lock('x').tryAcquire())
+    await server.start()
+    // Its own renewal would tell it too, after some minutes.
+    const lease = await locks.lock('x').acquire({ ttl: '30m', wait: '20s' })
+    const [line] = await locks.view('x')
+    expect(await others.evict(line!.tickets[0]!)).toBe(true)
+    await expect.poll(() => lease.state, { timeout: 20_000 }).toBe('lost')
+  })
+
+  test('who held while the server was away is told of an eviction at once when it is back', async () => {
+    const server = await started()
+    const [locks, others] = [await client(server.url), await client(server.url)]
+    const lease = await locks.lock('x').acquire({ ttl: '30m' })
+    await server.kill()
+    await expect.poll(() => lease.state, { timeout: 20_000 }).toBe('uncertain')
+    await server.start()
+    await expect.poll(() => lease.state, { timeout: 20_000 }).toBe('held')
+    const [line] = await locks.view('x')
+    expect(await others.evict(line!.tickets[0]!)).toBe(true)
+    await expect.poll(() => lease.state, { timeout: 20_000 }).toBe('lost')
   })
 
   test('an idle client does not keep its process alive, nor does one that holds', async () => {

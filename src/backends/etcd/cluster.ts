@@ -76,6 +76,11 @@ export class Cluster {
     this.#token = undefined
   }
 
+  /** Lets go of the connection; the next call makes another. */
+  disconnect(): void {
+    this.#connection?.close(new Error('the client could not be opened'))
+  }
+
   close(): void {
     this.#closed = true
     this.#connection?.close(new Error('the client was closed'))

@@ -80,7 +80,10 @@ export class EtcdBackend implements Backend, Store {
       await this.leases.revoke(probe)
     } catch (error) {
       // With its quota used up the server still lets holders go, and shows who they are.
-      if (!isNoSpace(error)) throw storeError('opening', error)
+      if (isNoSpace(error)) return
+      // Who could not open is not closed either, but may open again.
+      this.cluster.disconnect()
+      throw storeError('opening', error)
     } finally {
       release()
     }
@@ -92,7 +95,10 @@ export class EtcdBackend implements Backend, Store {
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<Standing[]> {
-    for (const { nextHolder } of requests) if (nextHolder !== undefined) this.#listen(nextHolder.client)
+    for (const { id, nextHolder } of requests) {
+      const holder = nextHolder ?? this.tickets.get(id)?.holder
+      if (holder !== undefined) this.#listen(holder.client)
+    }
     return await this.#told('renewing', renew(this, requests))
   }
 
@@ -135,7 +141,6 @@ export class EtcdBackend implements Backend, Store {
 
   /** Connection or watches are gone: every ticket renews now, which connects again and watches again. */
   #broken(): void {
-    this.#inboxes.clear()
     for (const ticket of this.tickets.all()) {
       ticket.unwatch = undefined
       ticket.behind = undefined
@@ -153,13 +158,15 @@ export class EtcdBackend implements Backend, Store {
   #listen(client: string): void {
     if (this.#inboxes.has(client)) return
     this.#inboxes.add(client)
-    this.watches.values(this.keys.inbox(client), (ids) => {
+    const taken = (ids: readonly string[]): void => {
       for (const id of ids) {
         const ticket = this.tickets.get(id)
         if (ticket !== undefined) this.tickets.remove(ticket)
       }
       this.events.lost(ids)
-    })
+    }
+    // Also where no connection could be made, and so none will break: whoever joins or renews next listens again.
+    this.watches.values(this.keys.inbox(client), taken, () => this.#inboxes.delete(client))
   }
 }
 

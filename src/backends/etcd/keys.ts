@@ -80,7 +80,13 @@ export class Keys {
 /** Weight and capacity in the key of a semaphore's ticket. */
 export function weightOf(key: string): { weight: number; capacity: number } {
   const parts = key.slice(key.lastIndexOf('/') + 1).split('.')
-  return { weight: Number(parts[1] ?? 1), capacity: Number(parts[2] ?? 1) }
+  return { weight: countIn(parts[1]), capacity: countIn(parts[2]) }
+}
+
+/** A key that somebody else put there says anything: it counts as one, so that no sum is lost in it. */
+function countIn(part: string | undefined): number {
+  const count = Number(part)
+  return Number.isSafeInteger(count) && count > 0 ? count : 1
 }
 
 /** All keys that begin so. */

@@ -98,8 +98,19 @@ async function takeTrouble(store: Store, request: LeaveRequest, ticket: Ticket, 
 }
 
 /** Reads the ticket first: another's (an eviction), one that is kept for a while, or one that changed unseen. */
-async function leaveSlowly(store: Store, request: LeaveRequest, withTombstone = true): Promise<Outcome> {
-  const tombstone = withTombstone ? await bury(store, request) : []
+async function leaveSlowly(store: Store, request: LeaveRequest, mayPut = true): Promise<Outcome> {
+  try {
+    return await lookAndLeave(store, request, mayPut)
+  } catch (error) {
+    // Without a put it can only go at once: that must not happen to what was to keep others out for a while.
+    if (!isNoSpace(error) || !mayPut || request.keepMs > 0) throw error
+    return await lookAndLeave(store, request, false)
+  }
+}
+
+/** Without `mayPut` there is neither a tombstone nor a letter to the ticket's client. */
+async function lookAndLeave(store: Store, request: LeaveRequest, mayPut: boolean): Promise<Outcome> {
+  const tombstone = mayPut ? await bury(store, request) : []
   // First the tombstone, then the look: a join that arrives between the two is buried, one from before is seen.
   if (tombstone.length > 0) await runTxn(store, { compare: [], success: tombstone, failure: [] })
   for (let looks = 0; looks < MOST_LOOKS; looks += 1) {
@@ -116,7 +127,7 @@ async function leaveSlowly(store: Store, request: LeaveRequest, withTombstone = 
       forget(store, request)
       return false
     }
-    const ops = await departure(store, request, found, note, withTombstone)
+    const ops = await departure(store, request, found, note, mayPut)
     const { succeeded } = await runTxn(store, {
       compare: [{ key: found.key, target: 'mod', is: '=', value: found.mod }],
       success: ops,

@@ -28,10 +28,29 @@ export function noteText(note: Note): string {
 export function readNote(kv: Pick<KeyValue, 'value'>): (Note & { readonly handle: string }) | undefined {
   if (!kv.value.startsWith('{"id":')) return undefined
   try {
-    const note = JSON.parse(kv.value) as Note
-    return { ...note, handle: note.handle ?? note.id }
+    const note = JSON.parse(kv.value) as Unchecked<Note>
+    return isNote(note) ? { ...note, handle: note.handle ?? note.id } : undefined
   } catch {
     // Not ours after all.
     return undefined
   }
+}
+
+type Unchecked<T> = { readonly [Key in keyof T]?: unknown }
+
+/** Another program's value may look like ours by chance. */
+function isNote(note: Unchecked<Note>): note is Note {
+  const { id, handle, weight, capacity, holder } = note
+  const isHandle = handle === undefined || typeof handle === 'string'
+  return typeof id === 'string' && id !== '' && isHandle && isCount(weight) && isCount(capacity) && isHolder(holder)
+}
+
+function isCount(value: unknown): boolean {
+  return Number.isSafeInteger(value) && Number(value) > 0
+}
+
+function isHolder(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  const { owner, client, host, pid } = value as Unchecked<Holder>
+  return [owner, client, host].every((text) => typeof text === 'string') && typeof pid === 'number'
 }

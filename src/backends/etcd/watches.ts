@@ -52,9 +52,9 @@ export class Watches {
     return this.#watch(on, 0n, events)
   }
 
-  /** Calls back with every value that is put from now on, until the stream ends. */
-  values(key: string, put: (values: readonly string[]) => void): void {
-    this.fromNow({ key, deletesOnly: false }, { changed: (changes) => put(changes.map(({ value }) => value)) })
+  /** Calls back with every value that is put from now on; `over`: it will no more, or never did. */
+  values(key: string, put: (values: readonly string[]) => void, over: () => void): void {
+    this.fromNow({ key, deletesOnly: false }, { changed: (changes) => put(changes.map(({ value }) => value)), over })
   }
 
   close(): void {
