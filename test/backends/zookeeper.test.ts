@@ -12,6 +12,7 @@ import { zookeeper, type ZooKeeperOptions } from '../../src/backends/zookeeper/i
 import { bySeq, decodeSegment, encodeSegment, nodePrefix, parseNode } from '../../src/backends/zookeeper/names.js'
 import { openBackend } from '../../src/connect.js'
 import type { Backend, BackendEvents, JoinRequest } from '../../src/core/backend.js'
+import { ConfigError } from '../../src/core/errors.js'
 import { Holdfast } from '../../src/core/holdfast.js'
 import { type Kind, RW_CAPACITY } from '../../src/core/line.js'
 import { type Server, startProxy, startZookeeper } from '../servers/index.js'
@@ -435,9 +436,32 @@ describe('opening', () => {
 
   test('unknown parameters and impossible options are refused', async () => {
     const url = `zookeeper://127.0.0.1:${server.port}`
-    for (const bad of ['?sesion=3s', '?session=soon', '?acl=creator', '?ca=/x', '?tls=maybe', '/a//b']) {
+    const parameters = [
+      '?sesion=3s',
+      '?session=soon',
+      '?session=700h',
+      '?tick=0ms',
+      '?acl=creator',
+      '?ca=/x',
+      '?tls=maybe',
+    ]
+    for (const bad of [...parameters, '/a//b', '/zookeeper', '/zookeeper/quota']) {
       await expect(openBackend(url + bad)).rejects.toMatchObject({ code: 'CONFIG' })
     }
+    await expect(openBackend(`zookeeper://:secret@127.0.0.1:${server.port}`)).rejects.toMatchObject({ code: 'CONFIG' })
+    const nowhere: ZooKeeperOptions['hosts'][] = [
+      'h:0',
+      'h:65536',
+      [{ host: 'h', port: 0 }],
+      [{ host: 'h', port: 1.5 }],
+    ]
+    for (const hosts of nowhere) expect(() => zookeeper({ hosts })).toThrow(ConfigError)
+    expect(() => zookeeper({ hosts: 'h', password: 'secret' })).toThrow(ConfigError)
+  })
+
+  test('the longest session is taken, and a path that only begins as the one of the servers', async () => {
+    const backend = await open({ session: 2 ** 31 - 1, path: '/zookeeper-locks' })
+    expect((await backend.join([request('mutex', 'x', randomUUID())]))[0]!.state).toBe('granted')
   })
 
   test('a foreign data format is no obstacle', async () => {
