@@ -233,6 +233,21 @@ describe('the line on the servers', () => {
     expect(lease.signal.aborted).toBe(true)
   })
 
+  test('a hold that its own client evicts is lost by its signal, and the next of the same client is served', async () => {
+    const locks = connect()
+    const lease = await locks.lock('own').acquire()
+    const waiting = locks.lock('own').acquire({ wait: '20s' })
+    await vi.waitFor(async () => expect(await children('/test/mutex/own')).toHaveLength(2), EVENTUALLY)
+    const [line] = await locks.view('own')
+    expect(await locks.evict(line!.tickets[0]!)).toBe(true)
+    await using next = await waiting
+    expect(lease.signal.aborted).toBe(true)
+    expect(lease.state).toBe('lost')
+    expect(await lease.release()).toBe(false)
+    expect(next.state).toBe('held')
+    expect(await locks.evict(line!.tickets[0]!)).toBe(false)
+  })
+
   test('a hold beyond maxHold leaves the line although the session lives on', async () => {
     const [a, b] = [connect({ session: '2s' }), connect({ session: '2s' })]
     const hung = await a.lock('hung').acquire({ maxHold: 100 })
