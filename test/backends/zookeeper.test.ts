@@ -449,6 +449,36 @@ describe('opening', () => {
     await alice.close()
   })
 
+  test('what another user made and may not be read does not hide the rest, and is waited for', async () => {
+    const locks = connect()
+    await locks.ready()
+    const alice = connect({ user: 'alice', password: 'secret' })
+    await answered<Created>((reply) =>
+      raw.create('/test/mutex/both', Buffer.alloc(0), OPEN_ACL, MODE.persistent, reply),
+    )
+    await using hers = await alice.lock('hers').acquire()
+    const first = await alice.lock('both').acquire()
+    const waiting = locks.lock('both').acquire({ wait: '20s' })
+    await vi.waitFor(async () => expect(await children('/test/mutex/both')).toHaveLength(2), EVENTUALLY)
+    expect(hers.state).toBe('held')
+    const [line] = await locks.view('both')
+    expect(line!.tickets[0]).toMatchObject({ fence: first.fence, host: '', pid: 0 })
+    expect(line!.tickets).toHaveLength(2)
+    const names: string[] = []
+    for await (const { name } of locks.lines('')) names.push(name)
+    expect(names).toContain('both')
+    expect(names).not.toContain('hers')
+    await first.release()
+    await (await waiting).release()
+  })
+
+  test('unfair: a node of another user is shown as it can be', async () => {
+    const locks = connect({ unfair: true })
+    await locks.ready()
+    await using hers = await connect({ unfair: true, user: 'alice', password: 'secret' }).lock('hers').acquire()
+    expect((await locks.view('hers'))[0]!.tickets).toMatchObject([{ fence: hers.fence, host: '', pid: 0 }])
+  })
+
   test('unknown parameters and impossible options are refused', async () => {
     const url = `zookeeper://127.0.0.1:${server.port}`
     const parameters = [

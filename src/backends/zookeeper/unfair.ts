@@ -17,6 +17,7 @@ import { EVENT, MODE } from './client/protocol.js'
 import { failure } from './failures.js'
 import { GUARANTEES, SessionPromise } from './guarantees.js'
 import { decodeHolder, encodeHolder, foreignHolder } from './holder.js'
+import { readOrSee } from './look.js'
 import { decodeSegment, encodeSegment } from './names.js'
 import { connectFirst, Online } from './online.js'
 import { Parents } from './parents.js'
@@ -118,7 +119,7 @@ export class UnfairBackend implements Backend {
   async view(name: string): Promise<LineView[]> {
     await this.#online.soon('look')
     const line: LineKey = { kind: 'mutex', name }
-    const node = await this.#read(this.#path(line))
+    const node = await readOrSee(this.#client, this.#path(line))
     if (node === undefined) return []
     const holder = decodeHolder(node.data) ?? foreignHolder(name, node.data)
     const ticket = { id: idOf(node.data), order: node.stat.czxid, weight: 1, capacity: 1, holder, left: false }
