@@ -33,13 +33,7 @@ const clients: Holdfast[] = []
 
 beforeAll(async () => {
   server = await startZookeeper()
-  raw = await new Promise((resolve) => {
-    const client: ZooKeeperClient = new ZooKeeperClient(
-      { hosts: [{ host: '127.0.0.1', port: server.port }], timeoutMs: 10_000, tickMs: 200 },
-      { connected: () => resolve(client), disconnected: () => undefined, expired: () => undefined },
-    )
-    client.session.start()
-  })
+  raw = await openRaw(server.port)
 })
 
 afterAll(async () => {
@@ -48,6 +42,16 @@ afterAll(async () => {
   await raw.session.close()
   await server.stop()
 })
+
+async function openRaw(port: number): Promise<ZooKeeperClient> {
+  return await new Promise((resolve) => {
+    const client: ZooKeeperClient = new ZooKeeperClient(
+      { hosts: [{ host: '127.0.0.1', port }], timeoutMs: 10_000, tickMs: 200 },
+      { connected: () => resolve(client), disconnected: () => undefined, expired: () => undefined },
+    )
+    client.session.start()
+  })
+}
 
 const SILENT: BackendEvents = { granted() {}, moved() {}, lost() {}, unsure() {} }
 
@@ -349,6 +353,46 @@ describe('sharing a path with Curator', () => {
     await expect(locks.lock('../b').acquire()).rejects.toMatchObject({ code: 'CONFIG' })
     expect((await locks.view('orders/42'))[0]!.tickets).toHaveLength(1)
   })
+
+  test('what only leads to a line is removed by the servers when it is empty', async () => {
+    const quick = await startZookeeper({ args: ['-Dznode.container.checkIntervalMs=200'] })
+    const observer = await openRaw(quick.port)
+    const below = (path: string): Promise<string[] | undefined> =>
+      found<string[]>((reply) => observer.getChildren(path, undefined, reply))
+    const locks = connect({ hosts: `127.0.0.1:${quick.port}`, curator: '/leads/locks' })
+    const lease = await locks.lock('tenant/orders/42').acquire()
+    expect(await below('/leads/locks/tenant/orders')).toEqual(['42'])
+    await lease.release()
+    await vi.waitFor(async () => expect(await below('/leads/locks')).toEqual([]), EVENTUALLY)
+    await (await locks.lock('tenant/orders/42').acquire()).release()
+    await locks.close()
+    await observer.session.close()
+    await quick.stop()
+  })
+
+  test('what leads to a line is made again, however often it is removed', async () => {
+    const backend = await open({ curator: '/leads/locks' })
+    const done = new AbortController()
+    const remover = removing(['tenant/orders/42', 'tenant/orders', 'tenant'], done.signal)
+    try {
+      for (let i = 0; i < 100; i += 1) {
+        const one = request('mutex', 'tenant/orders/42', randomUUID())
+        expect((await backend.join([one]))[0]).toMatchObject({ state: 'granted' })
+        expect(await backend.leave([{ ...one, handle: one.id, keepMs: 0, tombstoneMs: 0 }])).toEqual([true])
+      }
+    } finally {
+      done.abort()
+      await remover
+    }
+  })
+
+  /** Removes them wherever they are empty, as servers do, only far more often. */
+  async function removing(paths: readonly string[], signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      for (const path of paths) await remove(`/leads/locks/${path}`).catch(() => undefined)
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * 5))
+    }
+  }
 
   test.each(['_c_4f1d-lock-', 'lock-', '4f1d__lock__'])('a node %s… ahead of us is waited for', async (prefix) => {
     const locks = connect({ curator: '/shared' })
