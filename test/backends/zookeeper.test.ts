@@ -12,6 +12,7 @@ import { zookeeper, type ZooKeeperOptions } from '../../src/backends/zookeeper/i
 import { bySeq, decodeSegment, encodeSegment, nodePrefix, parseNode } from '../../src/backends/zookeeper/names.js'
 import { openBackend } from '../../src/connect.js'
 import type { Backend, BackendEvents, JoinRequest } from '../../src/core/backend.js'
+import { ConfigError } from '../../src/core/errors.js'
 import { Holdfast } from '../../src/core/holdfast.js'
 import { type Kind, RW_CAPACITY } from '../../src/core/line.js'
 import { type Server, startProxy, startZookeeper } from '../servers/index.js'
@@ -32,13 +33,7 @@ const clients: Holdfast[] = []
 
 beforeAll(async () => {
   server = await startZookeeper()
-  raw = await new Promise((resolve) => {
-    const client: ZooKeeperClient = new ZooKeeperClient(
-      { hosts: [{ host: '127.0.0.1', port: server.port }], timeoutMs: 10_000, tickMs: 200 },
-      { connected: () => resolve(client), disconnected: () => undefined, expired: () => undefined },
-    )
-    client.session.start()
-  })
+  raw = await openRaw(server.port)
 })
 
 afterAll(async () => {
@@ -47,6 +42,16 @@ afterAll(async () => {
   await raw.session.close()
   await server.stop()
 })
+
+async function openRaw(port: number): Promise<ZooKeeperClient> {
+  return await new Promise((resolve) => {
+    const client: ZooKeeperClient = new ZooKeeperClient(
+      { hosts: [{ host: '127.0.0.1', port }], timeoutMs: 10_000, tickMs: 200 },
+      { connected: () => resolve(client), disconnected: () => undefined, expired: () => undefined },
+    )
+    client.session.start()
+  })
+}
 
 const SILENT: BackendEvents = { granted() {}, moved() {}, lost() {}, unsure() {} }
 
@@ -232,6 +237,21 @@ describe('the line on the servers', () => {
     expect(lease.signal.aborted).toBe(true)
   })
 
+  test('a hold that its own client evicts is lost by its signal, and the next of the same client is served', async () => {
+    const locks = connect()
+    const lease = await locks.lock('own').acquire()
+    const waiting = locks.lock('own').acquire({ wait: '20s' })
+    await vi.waitFor(async () => expect(await children('/test/mutex/own')).toHaveLength(2), EVENTUALLY)
+    const [line] = await locks.view('own')
+    expect(await locks.evict(line!.tickets[0]!)).toBe(true)
+    await using next = await waiting
+    expect(lease.signal.aborted).toBe(true)
+    expect(lease.state).toBe('lost')
+    expect(await lease.release()).toBe(false)
+    expect(next.state).toBe('held')
+    expect(await locks.evict(line!.tickets[0]!)).toBe(false)
+  })
+
   test('a hold beyond maxHold leaves the line although the session lives on', async () => {
     const [a, b] = [connect({ session: '2s' }), connect({ session: '2s' })]
     const hung = await a.lock('hung').acquire({ maxHold: 100 })
@@ -334,6 +354,46 @@ describe('sharing a path with Curator', () => {
     expect((await locks.view('orders/42'))[0]!.tickets).toHaveLength(1)
   })
 
+  test('what only leads to a line is removed by the servers when it is empty', async () => {
+    const quick = await startZookeeper({ args: ['-Dznode.container.checkIntervalMs=200'] })
+    const observer = await openRaw(quick.port)
+    const below = (path: string): Promise<string[] | undefined> =>
+      found<string[]>((reply) => observer.getChildren(path, undefined, reply))
+    const locks = connect({ hosts: `127.0.0.1:${quick.port}`, curator: '/leads/locks' })
+    const lease = await locks.lock('tenant/orders/42').acquire()
+    expect(await below('/leads/locks/tenant/orders')).toEqual(['42'])
+    await lease.release()
+    await vi.waitFor(async () => expect(await below('/leads/locks')).toEqual([]), EVENTUALLY)
+    await (await locks.lock('tenant/orders/42').acquire()).release()
+    await locks.close()
+    await observer.session.close()
+    await quick.stop()
+  })
+
+  test('what leads to a line is made again, however often it is removed', async () => {
+    const backend = await open({ curator: '/leads/locks' })
+    const done = new AbortController()
+    const remover = removing(['tenant/orders/42', 'tenant/orders', 'tenant'], done.signal)
+    try {
+      for (let i = 0; i < 100; i += 1) {
+        const one = request('mutex', 'tenant/orders/42', randomUUID())
+        expect((await backend.join([one]))[0]).toMatchObject({ state: 'granted' })
+        expect(await backend.leave([{ ...one, handle: one.id, keepMs: 0, tombstoneMs: 0 }])).toEqual([true])
+      }
+    } finally {
+      done.abort()
+      await remover
+    }
+  })
+
+  /** Removes them wherever they are empty, as servers do, only far more often. */
+  async function removing(paths: readonly string[], signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      for (const path of paths) await remove(`/leads/locks/${path}`).catch(() => undefined)
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * 5))
+    }
+  }
+
   test.each(['_c_4f1d-lock-', 'lock-', '4f1d__lock__'])('a node %s… ahead of us is waited for', async (prefix) => {
     const locks = connect({ curator: '/shared' })
     await (await locks.lock(`with-${prefix}`).acquire()).release()
@@ -433,11 +493,64 @@ describe('opening', () => {
     await alice.close()
   })
 
+  test('what another user made and may not be read does not hide the rest, and is waited for', async () => {
+    const locks = connect()
+    await locks.ready()
+    const alice = connect({ user: 'alice', password: 'secret' })
+    await answered<Created>((reply) =>
+      raw.create('/test/mutex/both', Buffer.alloc(0), OPEN_ACL, MODE.persistent, reply),
+    )
+    await using hers = await alice.lock('hers').acquire()
+    const first = await alice.lock('both').acquire()
+    const waiting = locks.lock('both').acquire({ wait: '20s' })
+    await vi.waitFor(async () => expect(await children('/test/mutex/both')).toHaveLength(2), EVENTUALLY)
+    expect(hers.state).toBe('held')
+    const [line] = await locks.view('both')
+    expect(line!.tickets[0]).toMatchObject({ fence: first.fence, host: '', pid: 0 })
+    expect(line!.tickets).toHaveLength(2)
+    const names: string[] = []
+    for await (const { name } of locks.lines('')) names.push(name)
+    expect(names).toContain('both')
+    expect(names).not.toContain('hers')
+    await first.release()
+    await (await waiting).release()
+  })
+
+  test('unfair: a node of another user is shown as it can be', async () => {
+    const locks = connect({ unfair: true })
+    await locks.ready()
+    await using hers = await connect({ unfair: true, user: 'alice', password: 'secret' }).lock('hers').acquire()
+    expect((await locks.view('hers'))[0]!.tickets).toMatchObject([{ fence: hers.fence, host: '', pid: 0 }])
+  })
+
   test('unknown parameters and impossible options are refused', async () => {
     const url = `zookeeper://127.0.0.1:${server.port}`
-    for (const bad of ['?sesion=3s', '?session=soon', '?acl=creator', '?ca=/x', '?tls=maybe', '/a//b']) {
+    const parameters = [
+      '?sesion=3s',
+      '?session=soon',
+      '?session=700h',
+      '?tick=0ms',
+      '?acl=creator',
+      '?ca=/x',
+      '?tls=maybe',
+    ]
+    for (const bad of [...parameters, '/a//b', '/zookeeper', '/zookeeper/quota']) {
       await expect(openBackend(url + bad)).rejects.toMatchObject({ code: 'CONFIG' })
     }
+    await expect(openBackend(`zookeeper://:secret@127.0.0.1:${server.port}`)).rejects.toMatchObject({ code: 'CONFIG' })
+    const nowhere: ZooKeeperOptions['hosts'][] = [
+      'h:0',
+      'h:65536',
+      [{ host: 'h', port: 0 }],
+      [{ host: 'h', port: 1.5 }],
+    ]
+    for (const hosts of nowhere) expect(() => zookeeper({ hosts })).toThrow(ConfigError)
+    expect(() => zookeeper({ hosts: 'h', password: 'secret' })).toThrow(ConfigError)
+  })
+
+  test('the longest session is taken, and a path that only begins as the one of the servers', async () => {
+    const backend = await open({ session: 2 ** 31 - 1, path: '/zookeeper-locks' })
+    expect((await backend.join([request('mutex', 'x', randomUUID())]))[0]!.state).toBe('granted')
   })
 
   test('a foreign data format is no obstacle', async () => {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import { answered, found, ZooKeeperClient } from '../../src/backends/zookeeper/client/client.js'
+import { Writer } from '../../src/backends/zookeeper/client/jute.js'
 import { zookeeper } from '../../src/backends/zookeeper/index.js'
 import type { Backend, JoinRequest } from '../../src/core/backend.js'
 import { LockTimeoutError, UnsupportedError } from '../../src/core/errors.js'
@@ -67,6 +68,14 @@ const request = (name: string, id: string): JoinRequest => ({
 
 const nodes = async (): Promise<string[]> =>
   (await found<string[]>((reply) => raw.getChildren('/plain/unfair', undefined, reply))) ?? []
+
+/** Writes to a node, as somebody with a shell of ZooKeeper might. */
+const write = (path: string): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const packet = (xid: number): Buffer =>
+      new Writer().int(xid).int(5).text(path).buffer(Buffer.from('{}')).int(-1).packet()
+    raw.session.request('write', true, packet, (error) => (error === undefined ? resolve() : reject(error)))
+  })
 
 test('other kinds are refused before anything is asked', () => {
   const locks = connect(server.port)
@@ -162,6 +171,52 @@ test('a hold that its own client evicts is lost by its signal', async () => {
   const [line] = await locks.view('evicted')
   expect(await locks.evict(line!.tickets[0]!)).toBe(true)
   await vi.waitFor(() => expect(held.signal.aborted).toBe(true), EVENTUALLY)
+})
+
+test('tries that race with a release leave nothing behind', async () => {
+  const locks = connect(server.port)
+  for (let round = 0; round < 300; round += 1) {
+    const held = await locks.lock('tried').acquire({ wait: '20s' })
+    const tries = Array.from({ length: 5 }, async () => {
+      await sleep(Math.random() * 3)
+      await (await locks.lock('tried').tryAcquire())?.release()
+    })
+    await sleep(Math.random() * 3)
+    await held.release()
+    await Promise.all(tries)
+  }
+  await vi.waitFor(async () => expect(await nodes()).toEqual([]), EVENTUALLY)
+})
+
+test('a hold whose node is written to is still watched, and released', async () => {
+  const [one, other] = [connect(server.port), connect(server.port)]
+  const held = await one.lock('written').acquire()
+  await write('/plain/unfair/written')
+  await answered<true>((reply) => raw.delete('/plain/unfair/written', reply))
+  await using next = await other.lock('written').acquire({ wait: '20s' })
+  await vi.waitFor(() => expect(held.signal.aborted).toBe(true), EVENTUALLY)
+  expect(next.state).toBe('held')
+  await next.release()
+  const again = await one.lock('written').acquire({ wait: '20s' })
+  await write('/plain/unfair/written')
+  expect(await again.release()).toBe(true)
+  expect(await nodes()).toEqual([])
+})
+
+test('a renewal looks at the node, and at which one it is', async () => {
+  const [mine, theirs] = [await open(server.port), await open(server.port)]
+  const one = request('renewed', randomUUID())
+  const renew = async () => (await mine.renew([{ ...one, handle: one.id }]))[0]
+  expect((await mine.join([one]))[0]).toMatchObject({ state: 'granted' })
+  expect(await renew()).toMatchObject({ state: 'granted' })
+  // In one breath: by the time that the holder watches it again, it is gone.
+  await Promise.all([
+    write('/plain/unfair/renewed'),
+    answered<true>((reply) => raw.delete('/plain/unfair/renewed', reply)),
+  ])
+  expect((await theirs.join([request('renewed', randomUUID())]))[0]).toMatchObject({ state: 'granted' })
+  expect(await renew()).toEqual({ state: 'gone' })
+  await Promise.all([mine.close(), theirs.close()])
 })
 
 test('a folder that somebody removed is made again', async () => {

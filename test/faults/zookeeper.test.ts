@@ -253,6 +253,33 @@ describe('one server', () => {
     await proxy.stop()
   })
 
+  test('a group whose tickets were answered but not seen in their lines is granted when it is asked for again', async () => {
+    const proxy = await startProxy(server)
+    const backend = await open(proxy.port)
+    const ids = [randomUUID(), randomUUID()]
+    const group = ids.map((id, index) => ({ ...request(`group-${index}`, id), wait: false, group: 'both' }))
+    const answer = new Promise<void>((resolve) => {
+      let over = false
+      proxy.replies.rewrite = (chunk) => {
+        if (over) return Buffer.alloc(0)
+        const end = endOfFrame(chunk, ids)
+        over = end > 0
+        if (over) resolve()
+        return over ? chunk.subarray(0, end) : chunk
+      }
+    })
+    const first = backend.join(group)
+    await answer
+    // Time for that one answer to be read.
+    await sleep(100)
+    proxy.cutNow()
+    await proxy.heal()
+    for (const standing of await first) expect(standing).toMatchObject({ state: 'failed', error: { retryable: true } })
+    for (const standing of await backend.join(group)) expect(standing).toMatchObject({ state: 'granted' })
+    await backend.close()
+    await proxy.stop()
+  })
+
   test('a creation that is still on its way when the session has come back comes too late', async () => {
     const late = await startLateProxy(server.port)
     const backend = await open(late.port)
@@ -348,6 +375,17 @@ describe('one server', () => {
     await alone.stop()
   })
 })
+
+/** Where the first packet that holds all these texts ends; 0: none does. */
+function endOfFrame(chunk: Buffer, texts: readonly string[]): number {
+  for (let at = 0; at + 4 <= chunk.length; ) {
+    const end = at + 4 + chunk.readInt32BE(at)
+    const frame = chunk.subarray(at, end)
+    if (texts.every((text) => frame.includes(text))) return end
+    at = end
+  }
+  return 0
+}
 
 interface LateProxy {
   readonly port: number

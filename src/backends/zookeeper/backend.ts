@@ -128,7 +128,8 @@ export class ZooKeeperBackend implements Backend {
   async leave(requests: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
     for (const { id, handle, tombstoneMs } of requests) {
       if (tombstoneMs > 0) this.#tombstones.bury(id, tombstoneMs)
-      if (handle !== undefined && handle !== id) continue
+      // Who is evicted did not give up: he is told that he lost it, once it is gone.
+      if (handle !== id) continue
       this.#leaving.giveUp(id)
       void this.#joining.underWay(id)?.then(() => this.#leaving.giveUp(id))
     }

@@ -53,7 +53,12 @@ export class Groups {
       }),
     )
     const found = known.filter((ticket) => ticket !== undefined)
-    if (found.length === requests.length) return found
+    if (found.length === requests.length) {
+      // Where the list behind their creation was lost too, nothing is known yet of who stands before them.
+      const unseen = found.filter(({ state }) => state === 'standing').map(({ line }) => line)
+      await Promise.all(this.#joins.list(unseen).values())
+      return found
+    }
     await Promise.all(found.map((ticket) => this.#joins.undo(ticket)))
     return undefined
   }

@@ -35,10 +35,17 @@ const DEFAULT_PORT = 2181
 const DEFAULT_PATH = '/holdfast'
 const DEFAULT_SESSION_MS = 10_000
 const DEFAULT_TICK_MS = 2_000
+/** The protocol has 31 bits for it. */
+const MOST_SESSION_MS = 2 ** 31 - 1
 
 /** Locks on ZooKeeper. The connection is our own, and closed with the client. */
 export function zookeeper(options: ZooKeeperOptions): Backend {
   const { user, password = '', tls, curator } = options
+  if ((user ?? '') === '' && password !== '') {
+    throw new ConfigError(
+      'password: it needs a user. Without one nobody is logged in, and everyone may touch the nodes.',
+    )
+  }
   const acl = options.acl ?? (user === undefined ? 'open' : 'creator')
   if (acl === 'creator' && user === undefined) {
     throw new ConfigError("acl: 'creator' needs a user and password: the creator must be somebody.")
@@ -51,8 +58,8 @@ export function zookeeper(options: ZooKeeperOptions): Backend {
   return new Kind({
     session: {
       hosts: parseHosts(options.hosts),
-      timeoutMs: options.session === undefined ? DEFAULT_SESSION_MS : durationMs(options.session, 'session'),
-      tickMs: options.tick === undefined ? DEFAULT_TICK_MS : durationMs(options.tick, 'tick'),
+      timeoutMs: options.session === undefined ? DEFAULT_SESSION_MS : checkSession(options.session),
+      tickMs: options.tick === undefined ? DEFAULT_TICK_MS : checkTick(options.tick),
       ...(tls === undefined ? {} : { tls }),
       ...(user === undefined ? {} : { auth: { user, password } }),
     },
@@ -63,20 +70,37 @@ export function zookeeper(options: ZooKeeperOptions): Backend {
   })
 }
 
+function checkSession(session: Duration): number {
+  const ms = durationMs(session, 'session')
+  if (ms > MOST_SESSION_MS) throw new ConfigError(`session: at most ${MOST_SESSION_MS} ms, which is more than 24 days.`)
+  return ms
+}
+
+function checkTick(tick: Duration): number {
+  const ms = durationMs(tick, 'tick')
+  if (ms === 0) throw new ConfigError("tick: what the servers have as tickTime, such as '2s'; it is never 0.")
+  return ms
+}
+
+function checkPort(port: number): number {
+  if (Number.isInteger(port) && port >= 1 && port <= 65_535) return port
+  throw new ConfigError('hosts: a port is a whole number from 1 to 65535.')
+}
+
 function parseHosts(hosts: ZooKeeperOptions['hosts']): { host: string; port: number }[] {
   const list = typeof hosts === 'string' ? hosts.split(',') : hosts
   if (list.length === 0) throw new ConfigError("hosts: name at least one server, such as 'localhost:2181'.")
   return list.map((one) => {
-    if (typeof one !== 'string') return { host: one.host, port: one.port ?? DEFAULT_PORT }
+    if (typeof one !== 'string') return { host: one.host, port: checkPort(one.port ?? DEFAULT_PORT) }
     const match = /^(\[[^\]]+\]|[^:]+)(?::(\d{1,5}))?$/.exec(one.trim())
     if (match === null) throw new ConfigError('hosts: a server is of the form HOST or HOST:PORT.')
-    return { host: match[1]!.replace(/^\[|\]$/g, ''), port: Number(match[2] ?? DEFAULT_PORT) }
+    return { host: match[1]!.replace(/^\[|\]$/g, ''), port: checkPort(Number(match[2] ?? DEFAULT_PORT)) }
   })
 }
 
 function checkPath(path: string): string {
   if (path === '/') return path
-  const fine = /^(\/[^/]+)+$/.test(path) && !/\/\.{1,2}(\/|$)/.test(path) && !path.startsWith('/zookeeper')
+  const fine = /^(\/[^/]+)+$/.test(path) && !/\/\.{1,2}(\/|$)/.test(path) && !/^\/zookeeper(\/|$)/.test(path)
   if (!fine) throw new ConfigError(`'${path}' is not a path below which locks can stand. Write one such as '/locks'.`)
   return path
 }

@@ -1,7 +1,7 @@
 import type { LeaveRequest } from '../../core/backend.js'
 import type { BackendError } from '../../core/errors.js'
 import type { LineKey } from '../../core/line.js'
-import type { ZooKeeperClient } from './client/client.js'
+import { found, type ZooKeeperClient } from './client/client.js'
 import { CODE, type ZooKeeperError } from './client/errors.js'
 import { type Deletion, deleteTogether } from './client/together.js'
 import type { Doubts } from './doubts.js'
@@ -94,12 +94,22 @@ export class Leaving {
 
   async #leave({ line, id, handle }: LeaveRequest, together?: Deletion[]): Promise<boolean> {
     const ticket = this.#parts.tickets.get(id)
-    if (ticket !== undefined) {
-      return (handle === undefined || handle === id) && (await this.delete(ticket, together))
-    }
+    if (ticket !== undefined && handle === undefined) return await this.#evict(ticket)
+    if (ticket !== undefined) return handle === id && (await this.delete(ticket, together))
     // Neither ours nor possibly ours, and no eviction: it went with its session.
     if (handle !== undefined && this.#parts.doubts.get(id) === undefined) return false
     return await this.#search(line, id)
+  }
+
+  /** A ticket of this very client that somebody evicts: nobody here asked for it to go, so its holder is told. */
+  async #evict(ticket: OwnTicket): Promise<boolean> {
+    const deleted = await found<true>((reply) =>
+      this.#parts.client.delete(ticket.path, (error, value) => {
+        if (error === undefined || error.code === CODE.noNode) ticket.line.gone(ticket.node)
+        reply(error, value)
+      }),
+    )
+    return deleted === true
   }
 
   async #search(line: LineKey, id: string): Promise<boolean> {

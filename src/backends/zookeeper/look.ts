@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto'
 import type { LineView, TicketView } from '../../core/backend.js'
 import { byOrder, type Kind, KINDS, type LineKey } from '../../core/line.js'
 import { answered, type Created, type Data, found, type ZooKeeperClient } from './client/client.js'
-import { type Acl, MODE } from './client/protocol.js'
+import { CODE, ZooKeeperError } from './client/errors.js'
+import { type Acl, MODE, type Stat } from './client/protocol.js'
 import { decodeHolder, foreignHolder } from './holder.js'
 import { decodeSegment, kindPath, linePath, type Node, parseNode, type Places } from './names.js'
 
@@ -53,7 +54,8 @@ export class Look {
       }
       while (lines.length > 0) {
         const some = lines.splice(0, AT_A_TIME)
-        const nodes = await Promise.all(some.map(({ path }) => this.#nodes(kind, path)))
+        // A line of another user that may not be read is left out, and the others are still listed.
+        const nodes = await Promise.all(some.map(({ path }) => this.#nodes(kind, path).catch(unlessNoAuth([]))))
         for (const [index, { name }] of some.entries()) {
           if (nodes[index]!.length === 0 || seen.has(name)) continue
           seen.add(name)
@@ -95,7 +97,7 @@ export class Look {
   }
 
   async #viewTicket(path: string, node: Node, now: number | undefined): Promise<TicketView | undefined> {
-    const read = await found<Data>((reply) => this.#client.getData(`${path}/${node.name}`, undefined, reply))
+    const read = await readOrSee(this.#client, `${path}/${node.name}`)
     if (read === undefined) return undefined
     const { id, weight, capacity } = node
     const holder = decodeHolder(read.data) ?? foreignHolder(node.name, read.data)
@@ -133,6 +135,21 @@ export class Look {
 
   #children(path: string): Promise<string[] | undefined> {
     return found<string[]>((reply) => this.#client.getChildren(path, undefined, reply))
+  }
+}
+
+/** What a node holds; where this user may not read it, no more than that it stands. */
+export async function readOrSee(client: ZooKeeperClient, path: string): Promise<Data | undefined> {
+  const read = await found<Data>((reply) => client.getData(path, undefined, reply)).catch(unlessNoAuth(null))
+  if (read !== null) return read
+  const stat = await found<Stat>((reply) => client.exists(path, undefined, reply))
+  return stat === undefined ? undefined : { data: Buffer.alloc(0), stat }
+}
+
+function unlessNoAuth<T>(instead: T): (error: unknown) => T {
+  return (error) => {
+    if (error instanceof ZooKeeperError && error.code === CODE.noAuth) return instead
+    throw error
   }
 }
 

@@ -49,16 +49,23 @@ export class Parents {
   /** A ticket found no parent: makes what that stands below, and has the parent itself sent with the next ticket. */
   async missing(path: string): Promise<void> {
     this.#known.delete(path)
-    await this.folder(path.slice(0, path.lastIndexOf('/')))
+    try {
+      // What only leads to a shared line goes when it is empty, as the line's parent does.
+      await this.folder(above(path), this.#mode())
+    } catch (error) {
+      // The servers removed an empty folder on the way just now: the next ticket finds that out, and comes here again.
+      if (!(error instanceof ZooKeeperError) || error.code !== CODE.noNode) throw error
+    }
   }
 
-  /** Makes a path of plain nodes. */
-  async folder(path: string): Promise<void> {
+  /** Makes a path of plain nodes, but for those below the shared path: of them `mode` says what they are. */
+  async folder(path: string, mode: Mode = MODE.persistent): Promise<void> {
     if (path === '') return
     if ((await answered((reply) => this.#client.exists(path, undefined, reply))) !== undefined) return
-    await this.folder(path.slice(0, path.lastIndexOf('/')))
+    await this.folder(above(path), mode)
     try {
-      await answered<Created>((reply) => this.#client.create(path, EMPTY, this.#options.acl, MODE.persistent, reply))
+      const kept = this.#isShared(path) ? mode : MODE.persistent
+      await answered<Created>((reply) => this.#client.create(path, EMPTY, this.#options.acl, kept, reply))
     } catch (error) {
       if (!(error instanceof ZooKeeperError) || error.code !== CODE.nodeExists) throw error
     }
@@ -66,8 +73,7 @@ export class Parents {
 
   /** No ticket of ours stands there any more. */
   leave(path: string): void {
-    const { shared } = this.#options
-    if (shared !== undefined && (shared === '/' || path.startsWith(`${shared}/`))) return
+    if (this.#isShared(path)) return
     this.#idle.delete(path)
     this.#idle.set(path, performance.now() + IDLE_MS)
     this.#wake()
@@ -111,9 +117,18 @@ export class Parents {
     return new Promise((resolve) => this.#client.delete(path, () => resolve()))
   }
 
+  #isShared(path: string): boolean {
+    const { shared } = this.#options
+    return shared !== undefined && (shared === '/' || path.startsWith(`${shared}/`))
+  }
+
   #mode(): Mode {
     return this.#options.container ? MODE.container : MODE.persistent
   }
+}
+
+function above(path: string): string {
+  return path.slice(0, path.lastIndexOf('/'))
 }
 
 const EMPTY = new Uint8Array(0)

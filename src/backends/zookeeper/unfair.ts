@@ -17,6 +17,7 @@ import { EVENT, MODE } from './client/protocol.js'
 import { failure } from './failures.js'
 import { GUARANTEES, SessionPromise } from './guarantees.js'
 import { decodeHolder, encodeHolder, foreignHolder } from './holder.js'
+import { readOrSee } from './look.js'
 import { decodeSegment, encodeSegment } from './names.js'
 import { connectFirst, Online } from './online.js'
 import { Parents } from './parents.js'
@@ -118,7 +119,7 @@ export class UnfairBackend implements Backend {
   async view(name: string): Promise<LineView[]> {
     await this.#online.soon('look')
     const line: LineKey = { kind: 'mutex', name }
-    const node = await this.#read(this.#path(line))
+    const node = await readOrSee(this.#client, this.#path(line))
     if (node === undefined) return []
     const holder = decodeHolder(node.data) ?? foreignHolder(name, node.data)
     const ticket = { id: idOf(node.data), order: node.stat.czxid, weight: 1, capacity: 1, holder, left: false }
@@ -158,11 +159,12 @@ export class UnfairBackend implements Backend {
     return { state: 'refused' }
   }
 
-  /** One try: the node is created, or found to be ours already, or watched. */
+  /** One try: the node is created, or found to be ours already or still, or watched. */
   async #run(racer: Racer, calledAt: number): Promise<Standing> {
     const { session } = this.#client
     try {
       if (racer.order === undefined) await this.#create(racer)
+      else await this.#stands(racer)
     } catch (error) {
       return { state: 'failed', error: failure(error, 'take the lock') }
     }
@@ -188,11 +190,34 @@ export class UnfairBackend implements Backend {
       await this.#parents.folder(this.#folder)
       return []
     })
-    if (created !== undefined) racer.order = created.stat.czxid
+    if (created !== undefined) await this.#won(racer, created.stat.czxid)
     else if (node === undefined) return await this.#create(racer)
     // An earlier creation whose answer was lost. What an ended session left behind is not ours.
     else if (idOf(node.data) === id && node.stat.ephemeralOwner === this.#client.session.id)
       racer.order = node.stat.czxid
+  }
+
+  async #won(racer: Racer, order: bigint): Promise<void> {
+    const { request, path } = racer
+    racer.order = order
+    if (!this.#racers.has(request.id)) {
+      // Nobody waits for this answer any more: the node must not stand without an owner.
+      racer.over = true
+      this.#racers.set(request.id, racer)
+      await this.#leave({ ...request, handle: request.id })
+    } else if (!this.#watched.has(path)) {
+      // The watch told of the node before it, or of this one before we knew that it is ours.
+      await this.#stands(racer)
+    }
+  }
+
+  /** A hold lasts as long as its very node stands, whatever is written there. Reading it also watches it. */
+  async #stands(racer: Racer): Promise<boolean> {
+    const node = await this.#read(racer.path, racer)
+    if (racer.over === true || this.#racers.get(racer.request.id) !== racer) return true
+    if (node?.stat.czxid === racer.order) return true
+    this.#racers.delete(racer.request.id)
+    return false
   }
 
   #read(path: string, racer?: Racer): Promise<Data | undefined> {
@@ -215,8 +240,13 @@ export class UnfairBackend implements Backend {
     if (holder !== undefined && type === EVENT.deleted) {
       this.#racers.delete(holder.request.id)
       if (holder.deleting !== true) this.#events?.lost([holder.request.id])
+    } else if (holder !== undefined) {
+      // Somebody wrote to it, and the watch is used up. What cannot be asked now is asked by the next renewal.
+      const gone = (stands: boolean): void => void (stands || this.#events?.lost([holder.request.id]))
+      this.#stands(holder).then(gone, ignore)
     }
-    const next = here.find(({ order, over }) => order === undefined && over !== true)
+    // Not one that only tries: it is answered by its own creation, and gone then.
+    const next = here.find(({ order, over, request }) => order === undefined && over !== true && request.wait)
     if (next === undefined) return
     void this.#run(next, performance.now()).then((standing) => {
       if (standing.state === 'granted') this.#events?.granted(next.request.id, standing.order)
@@ -238,8 +268,8 @@ export class UnfairBackend implements Backend {
     const { path, request } = racer
     // Behind every creation of it that was sent, and none is sent any more: what is read now is the last word.
     const node = await this.#read(path)
-    const stands = node !== undefined && idOf(node.data) === request.id
-    if (stands && node.stat.ephemeralOwner === this.#client.session.id) {
+    const ours = racer.order === undefined ? node && idOf(node.data) === request.id : node?.stat.czxid === racer.order
+    if (node !== undefined && ours && node.stat.ephemeralOwner === this.#client.session.id) {
       racer.deleting = true
       await found<true>((reply) => this.#client.delete(path, reply))
     }
