@@ -219,26 +219,29 @@ test('a grace that is much longer than the ttl keeps nobody from holding', async
   expect(await lease.release()).toBe(true)
 })
 
-test('a store that broke while one waited has not said that it is taken', async () => {
+/** Somebody waits for 8 s for what is held, and after one of them the store breaks. */
+async function brokenWhileWaiting() {
   const { trouble, locks, at } = world()
   await locks.lock('x').acquire()
-  const waiting = locks.lock('x').acquire({ wait: '8s' })
-  const outcome = waiting.catch((error: unknown) => error)
+  const outcome = locks
+    .lock('x')
+    .acquire({ wait: '8s' })
+    .catch((error: unknown) => error)
   await at(1_000)
   trouble.renew = broken
+  return { trouble, at, outcome: () => outcome }
+}
+
+test('a store that broke while one waited has not said that it is taken', async () => {
+  const { at, outcome } = await brokenWhileWaiting()
   await at(8_000)
-  expect(await outcome).toMatchObject({ code: 'BACKEND', retryable: true, cause: { message: 'broken' } })
+  expect(await outcome()).toMatchObject({ code: 'BACKEND', retryable: true, cause: { message: 'broken' } })
 })
 
 test('a store that broke and was back while one waited has said so', async () => {
-  const { trouble, locks, at } = world()
-  await locks.lock('x').acquire()
-  const waiting = locks.lock('x').acquire({ wait: '8s' })
-  const outcome = waiting.catch((error: unknown) => error)
-  await at(1_000)
-  trouble.renew = broken
+  const { trouble, at, outcome } = await brokenWhileWaiting()
   await at(2_000)
   delete trouble.renew
   await at(6_000)
-  expect(await outcome).toMatchObject({ code: 'LOCK_TIMEOUT' })
+  expect(await outcome()).toMatchObject({ code: 'LOCK_TIMEOUT' })
 })
