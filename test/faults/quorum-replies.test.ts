@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { connect } from '../../src/connect.js'
 import { BackendError } from '../../src/core/errors.js'
 import type { Holdfast } from '../../src/core/holdfast.js'
@@ -162,6 +162,21 @@ describe('two of three servers break under a call', () => {
     await eventually('nothing of it is left', isFree('one'))
   })
 
+  test('a release with one server away, and another whose reply is lost: done, once that one has answered', async () => {
+    const locks = await client()
+    const lease = await locks.lock('both').acquire({ wait: PATIENCE_MS })
+    await eventually('all have it', async () => (await holding('both')) === 3)
+    await proxies[0]!.refuse()
+    proxies[1]!.replies.fault = 'cut'
+    const lost = proxies[1]!.next('replies')
+    const released = lease.release()
+    await lost
+    await proxies[1]!.heal()
+    await released
+    await proxies[0]!.heal()
+    await eventually('nothing of it is left', isFree('both'))
+  })
+
   test('a join that takes two messages and is overtaken by its own leave leaves nothing behind', async () => {
     const [a, b] = [await client(), await client()]
     const third = new Redis(servers[2]!.url)
@@ -242,18 +257,57 @@ describe('two of three servers out of reach', () => {
   })
 })
 
-test('one server given twice has one voice', async () => {
-  const again = await startProxy(servers[0]!)
-  const ways = [proxies[0]!, again, proxies[1]!]
-  const hosts = ways.map(({ port }) => `127.0.0.1:${port}`)
-  const locks = await connect(`redlock://${hosts.join(',')}?maxTtl=${TTL_MS}ms&nodeTimeout=1500ms`, { ttl: TTL_MS })
-  clients.push(locks)
-  const lease = await locks.lock('twin').acquire({ wait: PATIENCE_MS })
-  await lease.release()
-  await proxies[1]!.refuse()
-  await expect(locks.lock('twin').tryAcquire()).rejects.toMatchObject({
-    code: 'BACKEND',
-    message: expect.stringContaining(`${hosts[1]}: does not count: it is the same server as ${hosts[0]}`),
+describe('one server given twice', () => {
+  let again: Proxy
+  let hosts: string[]
+  beforeEach(async () => {
+    // All three learn from each other first: of two alone neither could.
+    await client()
+    again = await startProxy(servers[0]!)
+    hosts = [proxies[0]!, again, proxies[1]!].map(({ port }) => `127.0.0.1:${port}`)
   })
-  await again.stop()
+  afterEach(() => again.stop())
+
+  async function twins(): Promise<Holdfast> {
+    const locks = await connect(`redlock://${hosts.join(',')}?maxTtl=${TTL_MS}ms&nodeTimeout=1500ms`, { ttl: TTL_MS })
+    clients.push(locks)
+    return locks
+  }
+
+  test('has one voice', async () => {
+    const locks = await twins()
+    const lease = await locks.lock('twin').acquire({ wait: PATIENCE_MS })
+    await lease.release()
+    await proxies[1]!.refuse()
+    await expect(locks.lock('twin').tryAcquire()).rejects.toMatchObject({
+      code: 'BACKEND',
+      message: expect.stringContaining(`${hosts[1]}: does not count: it is the same server as ${hosts[0]}`),
+    })
+  })
+
+  test('does not get in its own way, however late the second way is', async () => {
+    const locks = await twins()
+    again.replies.fault = 'hold'
+    const lease = await locks.lock('slow twin').acquire({ wait: PATIENCE_MS })
+    await lease.release()
+    await again.heal()
+    // What its first answer made it ask for once more would be granted now, and its answer is kept back.
+    again.replies.fault = 'hold'
+    await new Promise((resolve) => setImmediate(resolve))
+    for (let i = 0; i < 20; i += 1) {
+      const next = await locks.lock('slow twin').tryAcquire()
+      expect(next, `try ${i}`).toBeDefined()
+      await next!.release()
+    }
+  })
+
+  test('is seen once', async () => {
+    const locks = await twins()
+    const lease = await locks.lock('seen twin').acquire({ wait: PATIENCE_MS })
+    expect((await locks.view('seen twin')).length).toBe(1)
+    await proxies[1]!.refuse()
+    await expect(locks.view('seen twin')).rejects.toMatchObject({ code: 'BACKEND' })
+    await proxies[1]!.heal()
+    await lease.release()
+  })
 })

@@ -1,12 +1,12 @@
 import type { JoinRequest, LeaveRequest, Standing } from '../../core/backend.js'
-import { BackendError } from '../../core/errors.js'
+import type { BackendError } from '../../core/errors.js'
 import { TOMBSTONE_MS } from './debts.js'
 import type { Entry } from './entry.js'
 import type { Floors } from './floors.js'
 import { brokenOff, leaveAgain, leaveOf, missed, nodeLeave } from './leaves.js'
 import { noMajority } from './no-majority.js'
 import type { Node } from './node.js'
-import { type Answers, poll } from './poll.js'
+import { type Answers, poll, type Vote } from './poll.js'
 import { agreedOrder, isDecided, isSettled, type Tally, tally } from './tally.js'
 
 /** Asks the servers and counts: majorities only, and what failed is undone everywhere before it is answered. */
@@ -103,11 +103,9 @@ export class Ballot {
     })
     return had.map((set, i) => {
       if (set.size >= this.#majority) return true
-      const unknown = this.#nodes.filter((node) => {
-        const vote = answers.get(node)
-        return vote === undefined || vote instanceof Error || vote.answer[i] instanceof BackendError
-      })
-      if (set.size + unknown.length < this.#majority) return false
+      const rid = this.#nodes.filter((node) => set.has(node) || isAnswered(answers.get(node), i))
+      // Free for others, though not all say that it stood there until now: a first leave may have done it, unheard of.
+      if (rid.length >= this.#majority) return false
       return noMajority(this.#nodes, this.#majority, 'leave a line', { answers })
     })
   }
@@ -239,4 +237,8 @@ export class Ballot {
     if (!won && !open) return { state: 'refused' }
     return { state: 'failed', error: noMajority(this.#nodes, this.#majority, 'join a line', votes) }
   }
+}
+
+function isAnswered(vote: Vote<(boolean | BackendError)[]> | Error | undefined, item: number): boolean {
+  return vote !== undefined && !(vote instanceof Error) && typeof vote.answer[item] === 'boolean'
 }

@@ -29,6 +29,8 @@ export class Node {
   readonly #options: NodeOptions
   readonly #debts: Debts
   #tellDebtsAt = 0
+  /** An earlier way to the same server: that one is asked, and this one is not, or they would get in each other's way. */
+  #twin: Node | undefined
   #opening: Promise<void> = Promise.resolve()
   #opened = false
   #closed = false
@@ -54,17 +56,17 @@ export class Node {
   }
 
   join(requests: readonly JoinRequest[]): Promise<Standing[]> {
-    if (!this.#opened) return this.#unreached()
+    if (!this.isAsked) return this.#notAsked()
     if (this.#debts.size > 0) this.#tellDebts()
     return this.backend.join(requests)
   }
 
   renew(requests: readonly RenewRequest[]): Promise<Standing[]> {
-    return this.#opened ? this.backend.renew(requests) : this.#unreached()
+    return this.isAsked ? this.backend.renew(requests) : this.#notAsked()
   }
 
   leave(requests: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
-    if (!this.#opened) return this.#unreached()
+    if (!this.isAsked) return this.#notAsked()
     if (this.#debts.size > 0) this.#tellDebts()
     return this.backend.leave(requests)
   }
@@ -74,8 +76,8 @@ export class Node {
    * first of all when it is back.
    */
   owe(leaves: readonly LeaveRequest[]): void {
-    // Nothing was sent to a server that was never reached.
-    if (!this.#opened) return
+    // Nothing was sent to a server that was never reached, and its other way is told what a twin is not.
+    if (!this.isAsked) return
     const now = performance.now()
     for (const leave of leaves) this.#debts.owe(leave, now)
   }
@@ -94,6 +96,11 @@ export class Node {
 
   get opened(): boolean {
     return this.#opened
+  }
+
+  /** Whether its server is asked this way. */
+  get isAsked(): boolean {
+    return this.#opened && this.#twin === undefined
   }
 
   /** Whether it can be asked, once the connection that is being made is there or has failed. */
@@ -133,7 +140,7 @@ export class Node {
 
   /** Another leads to the same server, and counts for it. */
   isTwinOf(twin: Node): void {
-    this.unfit = twinText(twin)
+    this.#yield(twin)
     void this.check()
   }
 
@@ -168,9 +175,10 @@ export class Node {
     const { run, upMs, learnt } = await this.origin()
     const twin = this.#options.twinOf(this)
     if (twin !== undefined) {
-      this.unfit = twinText(twin)
+      this.#yield(twin)
       return this.#later(() => void this.check(), LONGEST_RETRY_MS)
     }
+    this.#twin = undefined
     const fitAt = this.#options.maxTtlMs + UPTIME_GRAIN_MS
     if (upMs < fitAt) {
       this.unfit = `it was started ${Math.round(upMs / 1000)} s ago and counts only after ${Math.ceil(fitAt / 1000)} s`
@@ -215,8 +223,14 @@ export class Node {
     }
   }
 
-  #unreached(): Promise<never> {
-    return Promise.reject(new BackendError(`${this.unfit}`, { retryable: true }))
+  #yield(twin: Node): void {
+    this.#twin = twin
+    this.unfit = twinText(twin)
+  }
+
+  #notAsked(): Promise<never> {
+    const why = this.#twin === undefined ? `${this.unfit}` : `does not count: ${twinText(this.#twin)}`
+    return Promise.reject(new BackendError(why, { retryable: true }))
   }
 
   #later(fn: () => void, ms?: number): void {

@@ -249,8 +249,8 @@ export class QuorumBackend implements Backend {
   }
 
   async #askAll<Answer>(doing: string, ask: (node: Node) => Promise<Answer>): Promise<Answer[]> {
-    const open = this.#nodes.filter((node) => node.opened)
-    const answers = await poll(open, Math.max(this.#timeoutMs, 2_000), { ask })
+    const asked = this.#nodes.filter(({ isAsked }) => isAsked)
+    const answers = await poll(asked, Math.max(this.#timeoutMs, 2_000), { ask })
     const good = [...answers.values()].flatMap((vote) => (vote instanceof Error ? [] : [vote.answer]))
     if (good.length < this.#majority) throw noMajority(this.#nodes, this.#majority, doing)
     return good
