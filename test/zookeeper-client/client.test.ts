@@ -294,8 +294,8 @@ describe('watches', () => {
   })
 
   test('20,000 of them, in more than one packet, are set again after a break, and tell what happened meanwhile', async () => {
-    const { client, log } = await open(proxy.port, { timeoutMs: 10_000 })
-    const other = await open(server.port)
+    const { client, log } = await open(proxy.port, { timeoutMs: 30_000 })
+    const other = await open(server.port, { timeoutMs: 30_000 })
     const path = (i: number) =>
       `/watched-with-a-name-that-makes-the-list-of-all-of-them-longer-than-a-packet-may-be-${i}`
     await Promise.all(Array.from({ length: 50 }, (_, i) => create(other.client, path(i), MODE.ephemeral)))
