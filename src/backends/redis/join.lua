@@ -74,6 +74,7 @@ local function join(ask, dry)
   local line = enter(2 + (ask.item - 1) * 4, ask.kind == 'c')
   local ticket, granted = find(line, ask.id)
   local answer
+  if not ticket and line.counted and alive(line, ':' .. ask.id) then ticket = 'x' end
   if not ticket and ask.drop ~= '-' then dropEarlier(line, ask.drop) end
   if ticket and (ticket == 'x' or match(ticket, '^hf1 %S+ (%S+)') == '!') then
     answer = 'x'
