@@ -84,6 +84,9 @@ local function join(ask, dry)
     answer = dry and 'g' or grant(line, ask)
   elseif ask.waits == 'w' then
     answer = wait(line, ask)
+  elseif line.more and not line.value then
+    -- There are more dead than one script may clear away: whether anybody lives is for the next to find out.
+    answer = 'm'
   else
     answer = 'r'
   end
