@@ -11,6 +11,9 @@ import { type AcquireOptions, checkFunction, type LockOptions, type Resolved, re
 import type { Wish } from './place.js'
 import { joinTogether } from './together.js'
 
+/** An answer takes no longer where there is one; the wait of the caller is over by then. */
+const LONGEST_UNDO_MS = 250
+
 /**
  * Several locks as one: held in all, or standing in none.
  *
@@ -46,7 +49,7 @@ export class LockGroup {
     const until = this.#client.desk.clock.now() + waitMs
     signal?.throwIfAborted()
     const wishes = this.#wishes(options)
-    const group = await this.#tryAll(wishes, resolved, waitMs > 0)
+    const group = await this.#tryAll(wishes, resolved, until)
     if (group !== undefined) return group
     if (waitMs === 0) throw new LockTimeoutError(`${this.#list()} could not be had together at once.`)
     return await this.#oneByOne(wishes, until, waitMs)
@@ -55,7 +58,7 @@ export class LockGroup {
   async tryAcquire(options?: AcquireOptions): Promise<GroupLease | undefined> {
     const resolved = resolveOptions(this.#defaults, options)
     resolved.signal?.throwIfAborted()
-    return await this.#tryAll(this.#wishes(options), resolved, false)
+    return await this.#tryAll(this.#wishes(options), resolved)
   }
 
   async use<T>(fn: (lease: GroupLease) => T | PromiseLike<T>, options?: AcquireOptions): Promise<Awaited<T>> {
@@ -86,11 +89,13 @@ export class LockGroup {
     return [...byText.values()].sort((a, b) => byLine(a.wish.line, b.wish.line))
   }
 
+  /** `until`: for how long the caller is willing to wait; left out by who is not. */
   async #tryAll(
     wishes: readonly { lock: Lock; wish: Wish }[],
     resolved: Resolved,
-    wait: boolean,
+    until?: number,
   ): Promise<GroupLease | undefined> {
+    const wait = until !== undefined && resolved.waitMs > 0
     await this.#client.opens(resolved, wait)
     const held = wishes.map(({ lock, wish }) => lock.reentered(wish, wait))
     if (held.includes('refused')) return undefined
@@ -99,8 +104,8 @@ export class LockGroup {
     const fresh = wishes.filter((_, i) => reentered[i] === undefined).map(({ wish }) => wish)
     let rest: Lease[] | undefined
     try {
-      const taken =
-        fresh.length === 0 ? [] : await this.#unlessAborted(this.#takeTogether(fresh, wait), resolved.signal)
+      const over = { signal: resolved.signal, until: wait ? until : Number.POSITIVE_INFINITY, waitMs: resolved.waitMs }
+      const taken = fresh.length === 0 ? [] : await this.#unlessOver(this.#takeTogether(fresh, wait), over)
       rest = taken?.map((hold) => new Lease(hold))
     } catch (error) {
       await this.#undo(reentered, resolved.signal)
@@ -114,25 +119,31 @@ export class LockGroup {
     return new GroupLease(reentered.map((lease) => lease ?? news.next().value!))
   }
 
-  /** An abort is answered at once; what the try takes all the same is given back behind the caller's back. */
-  async #unlessAborted(
+  /** An abort or the end of the wait is answered at once; what is taken all the same is given back behind the caller's back. */
+  async #unlessOver(
     trying: Promise<Hold[] | undefined>,
-    signal: AbortSignal | undefined,
+    { signal, until, waitMs }: { signal: AbortSignal | undefined; until: number; waitMs: number },
   ): Promise<Hold[] | undefined> {
-    if (signal === undefined) return await trying
+    if (signal === undefined && until === Number.POSITIVE_INFINITY) return await trying
     const { desk } = this.#client
-    let cancel: (() => void) | undefined
-    const aborted = new Promise<never>((_, reject) => {
-      if (signal.aborted) reject(signal.reason)
-      else cancel = desk.aborts.on(signal, () => reject(signal.reason))
+    const cancels: (() => void)[] = []
+    let isOver = false
+    const over = new Promise<never>((_, reject) => {
+      const end = (reason: unknown): void => {
+        isOver = true
+        reject(reason)
+      }
+      if (signal?.aborted) return end(signal.reason)
+      if (signal !== undefined) cancels.push(desk.aborts.on(signal, () => end(signal.reason)))
+      if (until !== Number.POSITIVE_INFINITY) cancels.push(desk.at(until, () => end(this.#tooLate(waitMs))))
     })
     try {
-      const holds = await Promise.race([trying, aborted])
-      signal.throwIfAborted()
+      const holds = await Promise.race([trying, over])
+      signal?.throwIfAborted()
       return holds
     } finally {
-      cancel?.()
-      if (signal.aborted)
+      for (const cancel of cancels) cancel()
+      if (isOver || signal?.aborted)
         void desk.seeOff(
           trying.then(
             (holds) => undoHolds(holds ?? []),
@@ -142,13 +153,24 @@ export class LockGroup {
     }
   }
 
-  /** Gives back what was taken on the way to all. Who aborted does not wait for it; `close` does. */
+  /** Gives back what was taken on the way to all. Nobody waits for a silent store, nor who aborted at all; `close` does. */
   async #undo(leases: readonly (Lease | undefined)[], signal: AbortSignal | undefined): Promise<void> {
-    const undone = this.#client.desk.seeOff(undo(leases))
-    if (signal?.aborted !== true) await undone
+    const { desk } = this.#client
+    const undone = desk.seeOff(undo(leases))
+    if (signal?.aborted !== true) await Promise.race([undone, desk.pause(LONGEST_UNDO_MS)])
   }
 
+  // Who may wait goes on one by one where the store was out of reach for a moment: there it is waited for.
   async #takeTogether(wishes: readonly Wish[], wait: boolean): Promise<Hold[] | undefined> {
+    try {
+      return await this.#takeAtOnce(wishes, wait)
+    } catch (error) {
+      if (wait && error instanceof BackendError && error.retryable) return undefined
+      throw error
+    }
+  }
+
+  async #takeAtOnce(wishes: readonly Wish[], wait: boolean): Promise<Hold[] | undefined> {
     const { desk } = this.#client
     const { guarantees, maxBatch } = desk.backend
     if (wishes.length === 1 || !guarantees.atomicGroup || wishes.length > maxBatch)
@@ -196,9 +218,7 @@ export class LockGroup {
         const options = { ...wish.options, waitMs: left }
         const hold = reentered instanceof Hold ? reentered : await this.#client.take({ ...wish, options }, left > 0)
         if (hold === undefined) {
-          throw new LockTimeoutError(
-            `${this.#list()} could not be had together within ${Math.round(waitMs)} ms: '${wish.line.name}' is held.`,
-          )
+          throw this.#tooLate(waitMs, `: '${wish.line.name}' is held`)
         }
         leases.push(new Lease(hold))
       }
@@ -210,6 +230,10 @@ export class LockGroup {
       await this.#undo(leases, wishes[0]!.wish.options.signal)
       throw error
     }
+  }
+
+  #tooLate(waitMs: number, why = ''): LockTimeoutError {
+    return new LockTimeoutError(`${this.#list()} could not be had together within ${Math.round(waitMs)} ms${why}.`)
   }
 
   #list(): string {

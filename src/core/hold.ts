@@ -75,7 +75,8 @@ export class Hold {
     const keepMs = keep && wasHeld ? place.keepMs(now) : 0
     // `close` has told the store already, or is about to; and once closed, what was lost before lapses by itself.
     if (place.lostBecause instanceof ClosedError || desk.closed) return Promise.resolve(false)
-    const until = Math.min(place.lapsesAt, now + desk.callTimeoutMs)
+    // Not less where it lapses before: "gone" is an answer, and a renewal that was never answered may have prolonged it.
+    const until = now + desk.callTimeoutMs
     publish('release', () => ({ ...desk.describe(place), ms: now - place.heldSince }))
     if (keepMs > 0 && desk.backend.guarantees.minHold === 'process') {
       desk.keepThenLeave(place, keepMs)

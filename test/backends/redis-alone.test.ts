@@ -367,6 +367,25 @@ describe('the server', () => {
 })
 
 describe('what is left', () => {
+  test('of a release with a `minHold` and an unanswered join: others are kept out for the one, the join for the other', async () => {
+    const { backend, join, leave } = await openPort(await openBackend(server.url), randomUUID().slice(0, 23))
+    for (const kind of ['mutex', 'rw', 'semaphore'] as const) {
+      const line = { kind, name: 'kept' } as const
+      const whole = kind === 'rw' ? { weight: RW_CAPACITY, capacity: RW_CAPACITY } : {}
+      const [id, next] = [`${kind}-a`, `${kind}-b`]
+      await backend.join([join(line, id, whole)])
+      expect(await backend.leave([leave(line, id, { keepMs: 100, tombstoneMs: 60_000 })])).toEqual([true])
+      await eventually('the next is served', async () => {
+        const [standing] = await backend.join([join(line, next, { ...whole, wait: false })])
+        return standing!.state === 'granted'
+      })
+      expect(await backend.leave([leave(line, next)])).toEqual([true])
+      expect((await backend.join([join(line, id, whole)]))[0]!.state, kind).toBe('gone')
+    }
+    await backend.close()
+    await raw.flushall()
+  })
+
   test('of a line that began after a tombstone: every key goes by itself when its clients die', async () => {
     const { backend, join, leave } = await openPort(await openBackend(server.url), randomUUID().slice(0, 23))
     const [mutex, counted] = [{ kind: 'mutex', name: 'm' } as const, { kind: 'semaphore', name: 's' } as const]

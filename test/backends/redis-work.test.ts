@@ -139,6 +139,24 @@ describe.each(KINDS.map((kind) => ({ kind })))('one script, $kind', ({ kind }) =
     expect(Math.max(...work)).toBeLessThan(MOST_COMMANDS)
   })
 
+  test('a try behind 2,500 dead is no try behind somebody, alone or in a group', async () => {
+    const { backend, join, leave } = port
+    const [line, other] = [{ kind, name: 'tried' } as const, { kind, name: 'beside' } as const]
+    const alive = { ...LONG, ...alone(kind), wait: false }
+    for (const group of [undefined, 'g']) {
+      await fill(line, 2_500)
+      await die(line)
+      if (kind === 'mutex') await raw.del('holdfast:tried')
+      const work = await workOf(async () => {
+        const asked = [line, other].map((one) => join(one, `try-${group}`, { ...alive, group }))
+        const standings = await backend.join(group === undefined ? asked.slice(0, 1) : asked)
+        expect(standings.map(({ state }) => state)).toEqual(asked.slice(0, standings.length).map(() => 'granted'))
+        await backend.leave(asked.slice(0, standings.length).map(({ line: one }) => leave(one, `try-${group}`)))
+      })
+      expect(Math.max(...work)).toBeLessThan(MOST_COMMANDS)
+    }
+  })
+
   test('60 lines left in one call, each with 250 dead before the next', async () => {
     const { backend, leave } = port
     const lines = ids(60).map((name): LineKey => ({ kind, name }))

@@ -66,6 +66,62 @@ test('an abort while a group waits for one of its lines is answered at once, and
   await locks.close()
 })
 
+for (const atomicGroup of [true, false]) {
+  const how = atomicGroup ? 'in one step' : 'one by one'
+
+  test(`the wait of a group bounds its first try, too, ${how}: a silent store is not waited for any longer`, async () => {
+    const { locks, trouble, at, later, view, time } = troubled({ guarantees: { atomicGroup } })
+    await locks.ready()
+    trouble.join = () => later(4_000)
+    let ended: unknown
+    locks
+      .all(['a', 'b'])
+      .acquire({ wait: 300 })
+      .catch((error: unknown) => (ended = error))
+    await at(301)
+    expect(ended).toBeInstanceOf(LockTimeoutError)
+    await at(10_000)
+    expect([await view('a'), await view('b')]).toEqual([[], []])
+    await locks.close()
+    expect(time.pending).toBe(0)
+  })
+
+  test(`a group that waits, ${how}, outlives a store that is out of reach for a while, like any acquire`, async () => {
+    const { locks, trouble, at, view } = troubled({ guarantees: { atomicGroup } })
+    await locks.ready()
+    trouble.join = () => Promise.reject(new BackendError('cut', { retryable: true }))
+    const group = locks.all(['a', 'b']).acquire({ wait: '20s' })
+    const held = expect(group).resolves.toMatchObject({ state: 'held' })
+    await at(3_000)
+    delete trouble.join
+    await at(3_000)
+    await held
+    await (await group).release()
+    expect([await view('a'), await view('b')]).toEqual([[], []])
+    await locks.close()
+  })
+}
+
+test('a group that waited in vain does not wait for a silent store to take the rest back', async () => {
+  const { locks, trouble, at, later, view } = troubled()
+  const other = await locks.lock('b').acquire()
+  let ended: unknown
+  locks
+    .all(['a', 'b'])
+    .acquire({ wait: 300 })
+    .catch((error: unknown) => (ended = error))
+  await at(200)
+  expect(await view('a')).toHaveLength(1)
+  trouble.leave = () => later(4_000)
+  await at(1_000)
+  expect(ended).toBeInstanceOf(LockTimeoutError)
+  await at(10_000)
+  expect(await view('a')).toEqual([])
+  delete trouble.leave
+  await other.release()
+  await locks.close()
+})
+
 test('a client that is closed after an abort waits until what the group took is given back', async () => {
   const { locks, trouble, at, later, inside, time } = troubled()
   await locks.ready()

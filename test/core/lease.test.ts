@@ -6,6 +6,7 @@ import { BackendError, LockLostError } from '../../src/core/errors.js'
 import { Holdfast } from '../../src/core/holdfast.js'
 import { Random } from '../simulation/random.js'
 import { clockOf, VirtualTime } from '../simulation/virtual-clock.js'
+import { troubled } from './troubled.js'
 
 interface Trouble {
   join?: () => Promise<void>
@@ -182,6 +183,24 @@ test('a shorter renewal that was never answered bounds belief for as long as it 
   await at(40_000)
   expect(lease.remainingMs).toBeGreaterThan(30_000)
   await lease.release()
+})
+
+test('a release asks for the whole time of a call, although the lease lapses or has lapsed meanwhile', async () => {
+  const { locks, trouble, at } = troubled()
+  const [lapsing, lapsed] = await Promise.all(
+    ['x', 'y'].map((name) => locks.lock(name).acquire({ ttl: 500, renew: false })),
+  )
+  trouble.leave = broken
+  await at(100)
+  const first = lapsing!.release()
+  await at(900)
+  expect(lapsed!.state).toBe('lost')
+  const second = lapsed!.release()
+  const settled = Promise.allSettled([first, second])
+  await at(2_000)
+  delete trouble.leave
+  await at(1_500)
+  expect(await settled).toEqual([0, 1].map(() => ({ status: 'fulfilled', value: false })))
 })
 
 test('use gives back the function’s own result and error, and LockLostError only when asked for', async () => {

@@ -74,6 +74,7 @@ local function join(ask, dry)
   local line = enter(2 + (ask.item - 1) * 4, ask.kind == 'c')
   local ticket, granted = find(line, ask.id)
   local answer
+  if not ticket and line.counted and alive(line, ':' .. ask.id) then ticket = 'x' end
   if not ticket and ask.drop ~= '-' then dropEarlier(line, ask.drop) end
   if ticket and (ticket == 'x' or match(ticket, '^hf1 %S+ (%S+)') == '!') then
     answer = 'x'
@@ -83,6 +84,9 @@ local function join(ask, dry)
     answer = dry and 'g' or grant(line, ask)
   elseif ask.waits == 'w' then
     answer = wait(line, ask)
+  elseif line.more and not line.value then
+    -- There are more dead than one script may clear away: whether anybody lives is for the next to find out.
+    answer = 'm'
   else
     answer = 'r'
   end

@@ -66,7 +66,23 @@ export class Joining {
     for (const [i, { line }] of sorted.entries()) {
       if (String(answers[i]).startsWith('g')) this.#keys.of(line).crowded = false
     }
+    if (answers.some(isUndecided)) await this.#decide(sorted, answers, by, drops)
     return sorted === requests ? answers : requests.map((request) => answers[sorted.indexOf(request)]!)
+  }
+
+  // Each script clears some of the dead away, so the answer is near. A group is asked for as a whole, as ever.
+  async #decide(requests: readonly JoinRequest[], answers: Answers, by: Delivery, drops?: Drops): Promise<void> {
+    const groups = new Set(requests.filter((_, i) => isUndecided(answers[i]!)).map(({ group }) => group))
+    const open = [...answers.keys()].filter((i) => {
+      const { group } = requests[i]!
+      return isUndecided(answers[i]!) || (group !== undefined && groups.has(group))
+    })
+    const decided = await this.inLine(
+      open.map((i) => requests[i]!),
+      by,
+      drops,
+    )
+    for (const [j, i] of open.entries()) answers[i] = decided[j]!
   }
 
   async #take(requests: readonly JoinRequest[], by: Delivery): Promise<Answers> {
@@ -108,6 +124,11 @@ export class Joining {
 
 function isGranted(answer: string | BackendError): boolean {
   return typeof answer === 'string' && answer.charCodeAt(0) === GRANTED
+}
+
+/** More dead stood before a try than one script may clear away: neither yes nor no. */
+function isUndecided(answer: string | BackendError): boolean {
+  return answer === 'm' || answer === '?m'
 }
 
 const GRANTED = 'g'.charCodeAt(0)

@@ -53,13 +53,13 @@ local function leave(item)
   local kind, keepMs, tombstoneMs, id, handle = read(item)
   local line = enter(2 + (item - 1) * 4, kind == 'c')
   local ticket, granted = find(line, id)
-  local answer = '0'
+  local answer, grave = '0', id
   if ticket and ticket ~= 'x' and (handle == '-' or handle == match(ticket, '^hf1 %S+ (%S+)')) then
     answer = '1'
     if keepMs ~= '0' and granted then
-      -- A ticket that is marked as left is its own tombstone.
-      if line.counted then keepMs, tombstoneMs = format('%.0f', math.max(keepMs, tombstoneMs)), '0' end
       keep(line, id, ticket, keepMs)
+      -- Its place among the tickets is taken while it is kept, and that may end first.
+      if line.counted then grave = ':' .. id end
     else
       letGo(line, id, ticket)
       if handle == '-' then tell('x', ticket) end
@@ -68,8 +68,8 @@ local function leave(item)
   -- Somebody else's by now, and in the very place where the tombstone would go.
   local stays = ticket and answer == '0' and ticket ~= 'x' and ticket ~= line.value
   if tombstoneMs ~= '0' and not stays then
-    call('HSET', line.tickets, id, 'x')
-    lease(line, id, tombstoneMs)
+    call('HSET', line.tickets, grave, 'x')
+    lease(line, grave, tombstoneMs)
   end
   finish(line, item)
   return answer

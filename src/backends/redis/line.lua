@@ -5,7 +5,8 @@
 --   main     a mutex only: its holder's ticket as a plain string with a TTL, like any `SET NX PX` lock
 --   order    sorted set: id by order. A mutex: those who wait; else all tickets
 --   lease    sorted set: id by the end of its lease (microseconds of TIME), tombstones included
---   tickets  hash: id to ticket, or to 'x' for a tombstone; '+' to 'sum top': the weight granted so far
+--   tickets  hash: id to ticket, or to 'x' for a tombstone (':' and the id while `minHold` keeps a counted ticket that
+--            has left); '+' to 'sum top': the weight granted so far
 --            and the order of the last ticket granted (not for a mutex, whose granted ticket is in main)
 -- A ticket is the text 'hf1 ID HANDLE WEIGHT CAPACITY INBOX ORDER JSON'; HANDLE is '=' while it is the
 -- id itself, and '!' once the ticket has left; INBOX is the channel on which its client listens.
