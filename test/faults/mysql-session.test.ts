@@ -248,6 +248,30 @@ test('notes of processes that were killed are dropped in time, those of the livi
   await held.release()
 })
 
+test('a note that was written without an answer goes with its ticket', async () => {
+  const proxy = await startProxy({ port: server.port })
+  try {
+    const locks = await open(`mysql://root:secret@127.0.0.1:${proxy.port}/holdfast`)
+    const unanswered = proxy.next('requests', 'INTO holdfast_session').then(() => {
+      proxy.replies.fault = 'cut'
+      return proxy.next('replies')
+    })
+    const held = await locks.lock('unsure').acquire()
+    await within('the answer to its note is lost', unanswered)
+    await proxy.heal()
+    const notes = async (): Promise<number> => {
+      const [rows] = await admin.query("SELECT id FROM holdfast_session WHERE line = 'm:unsure'")
+      return (rows as object[]).length
+    }
+    expect(await notes()).toBe(1)
+    await held.release()
+    await eventually('the note is gone', async () => (await notes()) === 0)
+  } finally {
+    await proxy.heal()
+    await proxy.stop()
+  }
+})
+
 test('a replica takes over: lost at once, an error that passes while it takes no writes, then fences go on', async () => {
   const primary = await startMariadb({ binlog: true })
   const replica = await startMariadb({ replicaOf: primary })
