@@ -197,8 +197,9 @@ export class Doors {
     session.holds.set(ticket.request.id, ticket)
   }
 
+  // Another may have its name by now: forgotten, that one's lock could be taken twice by one session.
   #forgetIdle(line: LocalLine): void {
-    if (isIdle(line)) this.#lines.delete(line.value)
+    if (isIdle(line) && this.#lines.get(line.value) === line) this.#lines.delete(line.value)
   }
 }
 
