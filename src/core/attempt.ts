@@ -2,8 +2,8 @@ import type { Desk, Pending } from './desk.js'
 import { BackendError, ClosedError, LockTimeoutError } from './errors.js'
 import { publish } from './events.js'
 import { Hold } from './hold.js'
-import { patienceMs } from './keeper.js'
 import type { Place, Waiter, Wish } from './place.js'
+import { patienceMs } from './renewals.js'
 
 /** A try that never waits still asks again when the connection broke under it, but not for long. */
 const TRIES_WITHOUT_WAITING = 3
