@@ -2,8 +2,8 @@ import type { Desk, Pending } from './desk.js'
 import { BackendError, ClosedError, LockTimeoutError } from './errors.js'
 import { publish } from './events.js'
 import { Hold } from './hold.js'
-import { patienceMs } from './keeper.js'
 import type { Place, Waiter, Wish } from './place.js'
+import { patienceMs } from './renewals.js'
 
 /** A try that never waits still asks again when the connection broke under it, but not for long. */
 const TRIES_WITHOUT_WAITING = 3
@@ -80,23 +80,21 @@ export class Attempt implements Waiter, Pending {
   // Lapsed while this process was stalled, evicted, or answered too late: the place in line is lost, the wish is not.
   gone(place: Place): void {
     if (this.#done) return
-    this.#desk.leaveInBackground(place)
     this.#lastError = undefined
     this.#restarts += 1
-    if (!this.#wait && this.#restarts >= TRIES_WITHOUT_WAITING) {
-      const error = new BackendError(
-        `The ${this.#desk.backend.name} store answered too late, ${this.#restarts} times.`,
-        {
-          retryable: true,
-        },
-      )
-      this.#finish()
-      return this.#reject(error)
+    if (this.#wait) {
+      this.#desk.leaveInBackground(place)
+      return this.#standAnew()
     }
-    this.#again(this.#restarts, () => {
-      this.#place = this.#taker.newPlace(this.#wish)
-      this.#join()
-    })
+    if (this.#restarts >= TRIES_WITHOUT_WAITING) {
+      this.#desk.leaveInBackground(place)
+      return this.#tooLate()
+    }
+    // A ticket that came too late may stand: who does not wait would be refused by it, though nobody else is there.
+    this.#desk.leave(place, 0, this.#startedAt + this.#desk.callTimeoutMs, true).then(
+      () => this.#standAnew(),
+      (error: unknown) => this.#tooLate(error),
+    )
   }
 
   failed(place: Place, error: unknown): void {
@@ -137,6 +135,23 @@ export class Attempt implements Waiter, Pending {
   #join(): void {
     this.#place.waiter = this
     this.#desk.keeper.join(this.#place, this.#wait)
+  }
+
+  #standAnew(): void {
+    if (this.#done) return
+    this.#again(this.#restarts, () => {
+      this.#place = this.#taker.newPlace(this.#wish)
+      this.#join()
+    })
+  }
+
+  /** Neither yes nor no: what was granted came after its own lease had ended. */
+  #tooLate(cause?: unknown): void {
+    if (this.#done) return
+    const times = this.#restarts === 1 ? '' : `, ${this.#restarts} times`
+    const message = `The ${this.#desk.backend.name} store answered too late${times}.`
+    this.#finish()
+    this.#reject(new BackendError(message, { retryable: true, ...(cause === undefined ? {} : { cause }) }))
   }
 
   #again(tries: number, fn: () => void): void {

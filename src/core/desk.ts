@@ -73,7 +73,7 @@ export class Desk {
     },
     moved: (line: LineKey) => {
       for (const place of [...this.waiting.values()]) {
-        if (isSameLine(place.wish.line, line)) this.keeper.renewNow(place)
+        if (isSameLine(place.wish.line, line)) this.keeper.renewals.now(place)
       }
     },
     lost: (ids) => {

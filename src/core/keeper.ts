@@ -1,27 +1,20 @@
-import type { Holder, Standing } from './backend.js'
-import type { Answer } from './batcher.js'
+import type { Standing } from './backend.js'
 import type { Desk } from './desk.js'
-import { BackendError, LockLostError } from './errors.js'
+import { LockLostError } from './errors.js'
 import { publish } from './events.js'
 import type { Place } from './place.js'
-
-/** Renewals fall on this many instants a period, so that many leases travel in few calls. */
-const BEATS = 8
-/**
- * A hold that a push told of starts on what is left of the waiting lease, and is renewed to its full ttl this much
- * later: most holds of a busy line are over by then, and their leave does not stand behind a renewal that nobody needs.
- */
-const FIRST_RENEWAL_MS = 10
+import { mayRenew, Renewals } from './renewals.js'
 
 /**
- * Keeps tickets alive, held or waiting, on one schedule for the whole client, and turns what the
- * store says of them into belief: held, in doubt, lost.
+ * Keeps tickets alive, held or waiting, and turns what the store says of them into belief: held, in doubt, lost.
  */
 export class Keeper {
+  readonly renewals: Renewals
   readonly #desk: Desk
 
   constructor(desk: Desk) {
     this.#desk = desk
+    this.renewals = new Renewals(desk, this)
   }
 
   /** Takes a place into its care: what is heard of it from now on counts. */
@@ -67,10 +60,10 @@ export class Keeper {
     place.order = order
     const now = this.#desk.clock.now()
     const leftMs = place.believedUntil - now
-    if (leftMs <= 0) return this.renewNow(place)
-    place.renewAt = now + Math.min(FIRST_RENEWAL_MS, leftMs / 3)
+    if (leftMs <= 0) return this.renewals.now(place)
+    this.renewals.soon(place, now, leftMs)
     this.#hold(place, now)
-    this.#sleep(place)
+    this.renewals.sleep(place)
   }
 
   toldGone(place: Place): void {
@@ -80,10 +73,10 @@ export class Keeper {
 
   toldUnsure(place: Place): void {
     if (place.state === 'held') {
-      this.#doubt(place)
-      if (mayRenew(place, this.#desk.clock.now())) this.renewNow(place)
+      this.doubt(place)
+      if (mayRenew(place, this.#desk.clock.now())) this.renewals.now(place)
     } else if (place.state === 'waiting') {
-      this.renewNow(place)
+      this.renewals.now(place)
     }
   }
 
@@ -91,36 +84,11 @@ export class Keeper {
     if (place.state === 'held') {
       if (now >= place.deadline) return this.lose(place, 'its lease ran out before the store answered a renewal')
       if (this.#desk.leaps.since(place.leaseSentAt, now)) {
-        this.#doubt(place)
+        this.doubt(place)
         if (mayRenew(place, now)) place.renewAt = now
       }
     }
-    if (now >= place.renewAt && !place.renewing) this.#renew(place)
-    this.#sleep(place)
-  }
-
-  /** Renews as soon as no renewal is under way. */
-  renewNow(place: Place): void {
-    place.renewAt = this.#desk.clock.now()
-    if (!place.renewing) this.#renew(place)
-    this.#sleep(place)
-  }
-
-  /** One renewal, its answer taken in; throws what the store threw. With a holder, the ticket is that holder's from now on. */
-  async renewed(place: Place, nextHolder?: Holder): Promise<void> {
-    const request = nextHolder === undefined ? place.renewRequest() : { ...place.renewRequest(), nextHolder }
-    place.renewals += 1
-    let answer: Answer<Standing> | undefined
-    try {
-      answer = await this.#desk.lanes.renew.push(request)
-    } finally {
-      const isAnswered = answer !== undefined && answer.result.state !== 'failed'
-      place.renewalEnded(isAnswered, this.#desk.clock.now())
-    }
-    const { result, sentAt } = answer
-    this.#heard(place)
-    if (result.state === 'failed') throw result.error
-    this.take(place, result, sentAt)
+    this.renewals.due(place, now)
   }
 
   /** The hold is over: say so once, and keep nothing. */
@@ -189,7 +157,7 @@ export class Keeper {
     }
     place.doubt = this.#desk.leaps.since(place.leaseSentAt, now)
     this.#hold(place, now)
-    this.#beat(place)
+    this.renewals.beat(place)
   }
 
   #hold(place: Place, now: number): void {
@@ -202,21 +170,10 @@ export class Keeper {
     place.waiter?.granted(place)
   }
 
-  /** Sets the next renewal to a third of the ttl from now, on a beat that other leases share. */
-  #beat(place: Place): void {
-    const { leaseMs } = place
-    // Of what is believed: with a grace longer than the ttl, a third of the store's lease would come too late.
-    const thirdMs = (leaseMs - Math.min(place.wish.options.graceMs, leaseMs)) / 3
-    const next = place.leaseSentAt + thirdMs
-    const quantum = Math.max(1, thirdMs / BEATS)
-    place.renewAt = mayRenew(place, next) ? Math.floor(next / quantum) * quantum : Number.POSITIVE_INFINITY
-    this.#sleep(place)
-  }
-
   #waiting(place: Place, standing: Standing & { state: 'waiting' }, sentAt: number): void {
     if (place.state === 'held') {
       // An answer from before the grant says nothing about it; a later one says that the store lost it.
-      if (sentAt < place.heldSince) return this.renewNow(place)
+      if (sentAt < place.heldSince) return this.renewals.now(place)
       return this.lose(place, 'the store says that others stand before it')
     }
     const first = place.state === 'joining'
@@ -226,7 +183,7 @@ export class Keeper {
     place.failures = 0
     place.leased(sentAt, standing.ttlMs)
     place.renewAt = sentAt + Math.min(standing.lookAgainMs, standing.ttlMs / 3)
-    this.#sleep(place)
+    this.renewals.sleep(place)
     if (first) publish('wait', () => ({ ...this.#desk.describe(place), ahead: standing.ahead }))
   }
 
@@ -241,65 +198,10 @@ export class Keeper {
     place.waiter?.gone(place)
   }
 
-  #doubt(place: Place): void {
+  /** Held as far as we know, until the store answers a renewal. */
+  doubt(place: Place): void {
     if (place.doubt) return
     place.doubt = true
     publish('uncertain', () => this.#desk.describe(place))
   }
-
-  #renew(place: Place): void {
-    place.renewing = true
-    place.renewAt = Number.POSITIVE_INFINITY
-    this.#desk.leaps.note(this.#desk.clock.now())
-    this.renewed(place).then(
-      () => {
-        place.renewing = false
-        if (place.state === 'held') publish('renew', () => this.#desk.describe(place))
-        this.#again(place)
-      },
-      (error: unknown) => {
-        place.renewing = false
-        this.#renewFailed(place, error)
-      },
-    )
-  }
-
-  // A lost reply is not a lost lock: doubt, and ask again until the deadline decides.
-  #renewFailed(place: Place, error: unknown): void {
-    if (place.state !== 'held' && place.state !== 'waiting') return
-    place.failures += 1
-    place.lastFailure = error
-    this.#desk.report(place, error)
-    if (place.state === 'held') this.#doubt(place)
-    else if (!(error instanceof BackendError && error.retryable)) return place.waiter?.failed(place, error)
-    else if (this.#desk.clock.now() - place.lastAnswerAt > patienceMs(place)) return place.waiter?.failed(place, error)
-    place.renewAt = Math.min(place.renewAt, this.#desk.clock.now() + this.#desk.retryMs(place.failures))
-    this.#sleep(place)
-  }
-
-  /** A renewal that was asked for while one was under way goes out now. */
-  #again(place: Place): void {
-    if (place.state !== 'held' && place.state !== 'waiting') return
-    if (place.renewAt <= this.#desk.clock.now()) this.#renew(place)
-    this.#sleep(place)
-  }
-
-  #sleep(place: Place): void {
-    if (place.state !== 'held' && place.state !== 'waiting') return
-    const renewAt = place.renewing ? Number.POSITIVE_INFINITY : place.renewAt
-    const wakeAt = place.state === 'held' ? Math.min(place.deadline, renewAt) : renewAt
-    if (wakeAt === Number.POSITIVE_INFINITY) this.#desk.alarms.clear(place)
-    else this.#desk.alarms.set(place, wakeAt)
-  }
-}
-
-/** How long a store may be out of reach before a pending acquire says so: longer than a lease, and than a failover. */
-export function patienceMs(place: Place): number {
-  return Math.max(place.ttlMs, 15_000)
-}
-
-/** A hold that its options leave to end by itself is not prolonged by doubt either: a hung holder stays bounded. */
-function mayRenew(place: Place, at: number): boolean {
-  const { renew, maxHoldMs } = place.wish.options
-  return renew && at - place.heldSince < maxHoldMs
 }

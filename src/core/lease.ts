@@ -149,7 +149,7 @@ export class Lease implements AsyncDisposable {
     this.#assertNotOver()
     desk.alive.begin()
     try {
-      await desk.keeper.renewed(place, nextHolder)
+      await desk.keeper.renewals.renewed(place, nextHolder)
     } finally {
       desk.alive.end()
     }

@@ -2,6 +2,8 @@
 import type { Pool } from 'mysql2/promise'
 import { createPool } from 'mysql2/promise'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { localLine } from '../../src/backends/mysql/session/ticket.js'
+import { lineValue } from '../../src/backends/mysql/sql-text.js'
 import { eventually, within } from '../../src/conformance/wait.js'
 import { connect } from '../../src/connect.js'
 import { UnsupportedError } from '../../src/core/errors.js'
@@ -226,6 +228,32 @@ test('a connection whose set-up has no answer is given up, and the next one is f
   }
 })
 
+test('a session that ends while its fence is made safe holds nothing: the lock is asked for anew', async () => {
+  const proxy = await startProxy({ port: server.port })
+  try {
+    const near = await open()
+    const far = await open(`mysql://root:secret@127.0.0.1:${proxy.port}/holdfast`)
+    const raised = proxy.next('requests', 'SET n = GREATEST').then(() => {
+      proxy.replies.fault = 'hold'
+    })
+    const acquired = far.lock('ended').acquire({ ttl: 30_000 })
+    await within('it has the lock, and raises the floor of the fences', raised)
+    const { lock } = localLine(lineValue({ kind: 'mutex', name: 'ended' }), 'holdfast/holdfast_')
+    const [rows] = await admin.query(`SELECT IS_USED_LOCK('${lock}') AS id`)
+    const { open: connections } = proxy
+    await admin.query(`KILL ${(rows as { id: number }[])[0]!.id}`)
+    await eventually('its session has ended', () => proxy.open < connections)
+    await proxy.heal()
+    const held = await within('it holds all the same', acquired)
+    expect(held.state).toBe('held')
+    expect(await near.lock('ended').tryAcquire()).toBeUndefined()
+    expect(await held.release()).toBe(true)
+  } finally {
+    await proxy.heal()
+    await proxy.stop()
+  }
+})
+
 test('notes of processes that were killed are dropped in time, those of the living are not', async () => {
   const locks = await open()
   const held = await locks.lock('note').acquire()
@@ -246,6 +274,30 @@ test('notes of processes that were killed are dropped in time, those of the livi
   expect(left).toHaveLength(2)
   await admin.query("DELETE FROM holdfast_session WHERE id = 'stopped'")
   await held.release()
+})
+
+test('a note that was written without an answer goes with its ticket', async () => {
+  const proxy = await startProxy({ port: server.port })
+  try {
+    const locks = await open(`mysql://root:secret@127.0.0.1:${proxy.port}/holdfast`)
+    const unanswered = proxy.next('requests', 'INTO holdfast_session').then(() => {
+      proxy.replies.fault = 'cut'
+      return proxy.next('replies')
+    })
+    const held = await locks.lock('unsure').acquire()
+    await within('the answer to its note is lost', unanswered)
+    await proxy.heal()
+    const notes = async (): Promise<number> => {
+      const [rows] = await admin.query("SELECT id FROM holdfast_session WHERE line = 'm:unsure'")
+      return (rows as object[]).length
+    }
+    expect(await notes()).toBe(1)
+    await held.release()
+    await eventually('the note is gone', async () => (await notes()) === 0)
+  } finally {
+    await proxy.heal()
+    await proxy.stop()
+  }
 })
 
 test('a replica takes over: lost at once, an error that passes while it takes no writes, then fences go on', async () => {

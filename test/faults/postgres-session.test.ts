@@ -242,3 +242,25 @@ test('what others can see goes with its client, and what a killed one left is re
   await eventually('the dead are gone', async () => (await count('dead')) === 0)
   expect(await count('kept')).toBe(1)
 })
+
+test('a note that was written without an answer goes with its ticket', async () => {
+  const proxy = await startProxy({ port: server.port })
+  try {
+    const locks = await open(server.url.replace(`:${server.port}/`, `:${proxy.port}/`))
+    const unanswered = proxy.next('requests', 'session_ticket (id').then(() => {
+      proxy.replies.fault = 'cut'
+      return proxy.next('replies')
+    })
+    const held = await locks.lock('unsure').acquire()
+    await within('the answer to its note is lost', unanswered)
+    await proxy.heal()
+    const { rows } = await admin.query("SELECT FROM holdfast.session_ticket WHERE line = 'mutex:unsure'")
+    expect(rows).toHaveLength(1)
+    await held.release()
+    const other = await open()
+    await eventually('nobody sees it any more', async () => (await other.view('unsure')).length === 0)
+  } finally {
+    await proxy.heal()
+    await proxy.stop()
+  }
+})

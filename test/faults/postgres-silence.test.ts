@@ -39,6 +39,8 @@ class Relay {
   deaf = false
   /** A connection falls silent when its client sends this, which still passes; the answer does not. */
   silentAfter: string | undefined
+  /** How many did. */
+  silenced = 0
   /** How many connections its clients have open. */
   open = 0
   readonly #server: NetServer
@@ -59,7 +61,10 @@ class Relay {
       client.on('data', (chunk) => {
         if (way.silent) return
         way.said = chunk.toString('latin1')
-        if (this.silentAfter !== undefined && way.said.includes(this.silentAfter)) way.silent = true
+        if (this.silentAfter !== undefined && way.said.includes(this.silentAfter)) {
+          way.silent = true
+          this.silenced += 1
+        }
         far.write(chunk)
       })
       far.on('data', (chunk) => way.silent || client.write(chunk))
@@ -155,6 +160,25 @@ test.each(['lease', 'session'] as const)(
         .then((lease) => lease.release()),
       LONG_MS,
     )
+  },
+)
+
+test.each([
+  ['lease', 'leave_one_1'],
+  ['session', 'pg_advisory_unlock'],
+])(
+  'a release on a connection that falls silent is answered on another, in the call’s own time (%s mode)',
+  async (mode, sql) => {
+    const { way, url } = await relay()
+    const locks = await open(`${url}?mode=${mode}`)
+    const held = await locks.lock('silent').acquire()
+    way.silentAfter = sql
+    // The first may have reached the server: what counts is that it is not left unknown.
+    const released = within('answered', held.release(), LONG_MS)
+    await eventually('it is silent', () => way.silenced > 0)
+    way.silentAfter = undefined
+    expect(await released).toBeTypeOf('boolean')
+    await (await within('free', locks.lock('silent').acquire(), LONG_MS)).release()
   },
 )
 

@@ -15,8 +15,10 @@ export async function dropEarlier(store: Store, request: JoinRequest): Promise<v
   for (;;) {
     const [line] = await runReads(store, [[{ op: 'range', key, rangeEnd: end, sort: 'oldest' }]])
     const earlier = (line?.responses[0]?.range?.kvs ?? []).filter((kv) => {
-      const holder = readNote(kv)?.holder
-      return holder?.owner === request.holder.owner && holder.client !== request.holder.client
+      const note = readNote(kv)
+      // What was released already keeps others out on purpose (minHold): it stays.
+      if (note === undefined || note.left === true) return false
+      return note.holder.owner === request.holder.owner && note.holder.client !== request.holder.client
     })
     if (earlier.length === 0) return
     const compare = earlier

@@ -99,8 +99,9 @@ function takeoverSql(tables: Tables, items: readonly Joining[]): string[] {
     const { owner, client } = request.holder
     const ofOwner = startsWith(`${JSON.stringify([owner]).slice(0, -1)},`)
     const ofClient = startsWith(`${JSON.stringify([owner, client]).slice(0, -1)},`)
+    // What was released already keeps others out on purpose (minHold): it stays.
     statements.push(
-      `DELETE FROM ${tables.ticket} WHERE FIND_IN_SET(${stripe}, @holdfast_got) AND line = ${text(line)} AND ${ofOwner} AND NOT ${ofClient}`,
+      `DELETE FROM ${tables.ticket} WHERE FIND_IN_SET(${stripe}, @holdfast_got) AND line = ${text(line)} AND gone = 0 AND ${ofOwner} AND NOT ${ofClient}`,
     )
   }
   return statements

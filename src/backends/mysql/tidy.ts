@@ -1,5 +1,6 @@
 import type { Connections } from './connections.js'
 import { dropOrders, MOST_DROPPED } from './lapsed.js'
+import { Rounds } from './rounds.js'
 import { bigint, flag } from './rows.js'
 import { NOW } from './sql-text.js'
 import type { Tables } from './tables.js'
@@ -15,9 +16,8 @@ const MOST_READ = 5_000
 export class Tidy {
   readonly #connections: Connections
   readonly #tables: Tables
+  readonly #rounds = new Rounds(PAUSE_MS, () => this.slice())
   #after = 0n
-  #timer: NodeJS.Timeout | undefined
-  #closed = false
 
   constructor(connections: Connections, tables: Tables) {
     this.#connections = connections
@@ -25,18 +25,7 @@ export class Tidy {
   }
 
   start(): void {
-    if (this.#closed) return
-    this.#timer = setTimeout(
-      () => {
-        // What fails now is tidied by the next round, or by another process.
-        this.slice().then(
-          () => this.start(),
-          () => this.start(),
-        )
-      },
-      PAUSE_MS * (0.5 + Math.random()),
-    )
-    this.#timer.unref()
+    this.#rounds.later()
   }
 
   /** Tidies one slice of the table; gives how many tickets were dropped. */
@@ -53,7 +42,6 @@ export class Tidy {
   }
 
   close(): void {
-    this.#closed = true
-    clearTimeout(this.#timer)
+    this.#rounds.close()
   }
 }

@@ -71,7 +71,8 @@ BEGIN
     FOR i IN 1..n LOOP
       CONTINUE WHEN takeovers[i] IS NULL OR line_stalled[slots[i]];
       FOR r IN SELECT t.line, t.seat, t.id, t.inbox FROM "@schema".ticket t
-        WHERE t.line = lines[slots[i]] AND t.id <> ''
+        -- What was released already keeps others out on purpose (minHold): it stays.
+        WHERE t.line = lines[slots[i]] AND t.id <> '' AND NOT t.departed
           AND starts_with(t.holder, takeovers[i]) AND NOT starts_with(t.holder, takeover_clients[i])
         FOR UPDATE
       LOOP

@@ -1,9 +1,12 @@
 import type { Client } from 'pg'
 import { destroy } from './destroy.js'
 
-/** How long one call may take: as long as core waits for it, and longer than any lock wait inside it. */
-const CALL_MS = 5_000
-const LOOK_MS = 1_000
+/**
+ * How long one call may take: longer than any lock wait inside it, and not as long as core waits for it, so that what
+ * fell silent can be asked again on another connection before a caller must be told that the outcome is unknown.
+ */
+const CALL_MS = 4_000
+const LOOK_MS = 250
 
 const underWay = new Map<Client, number>()
 let timer: NodeJS.Timeout | undefined

@@ -58,13 +58,17 @@ local function free(line, ask)
     and call('ZCOUNT', line.order, '(' .. format('%.0f', line.top), '+inf') == 0
 end
 
--- The owner's earlier tickets, found by the client beforehand; one that came into this client's hands since stays.
+-- The owner's earlier tickets, found by the client beforehand; one that came into this client's hands since stays,
+-- and so does one that was released: it keeps others out on purpose (minHold).
 local function dropEarlier(line, ids)
   for id in string.gmatch(ids, '[^,]+') do
     local ticket = find(line, id)
-    if ticket and ticket ~= 'x' and match(ticket, '^hf1 %S+ %S+ %d+ %d+ (%S+) ') ~= ARGV[1] then
-      tell('x', ticket)
-      letGo(line, id, ticket)
+    if ticket and ticket ~= 'x' then
+      local handle, inbox = match(ticket, '^hf1 %S+ (%S+) %d+ %d+ (%S+) ')
+      if handle ~= '!' and inbox ~= ARGV[1] then
+        tell('x', ticket)
+        letGo(line, id, ticket)
+      end
     end
   end
 end

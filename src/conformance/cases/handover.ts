@@ -50,4 +50,16 @@ export const handover: readonly Case[] = [
       await next.release()
     },
   },
+  {
+    name: 'a takeover does not end what minHold keeps of a released hold',
+    requires: { minHold: 'store' },
+    run: async ({ connect, name, ttlMs }) => {
+      const [a, b] = [await connect(), await connect()]
+      const job = await a.lock(name()).acquire({ owner: 'job', ttl: ttlMs, minHold: 20_000 })
+      assert.equal(await job.release(), true)
+      assert.equal(await b.lock(name()).tryAcquire({ owner: 'job', takeover: true }), undefined)
+      const [line] = await b.view(name())
+      assert.equal(await b.evict(line!.tickets[0]!), true, 'it was still kept')
+    },
+  },
 ]

@@ -2,15 +2,12 @@ import type { JoinRequest } from '../../../core/backend.js'
 import { number } from '../rows.js'
 import { lineValue } from '../sql-text.js'
 import type { Draw } from './draw.js'
-import { tryLocks, unlock, waitForLock } from './locks.js'
+import { tryLocks, unlock } from './locks.js'
+import { Queue } from './queue.js'
 import type { Session } from './session.js'
 import type { Sessions } from './sessions.js'
 import { isIdle, type LocalLine, localLine, type SessionTicket } from './ticket.js'
 
-/** Lines that found no session to wait with are tried this often. */
-const SHORT_POLL_MS = 20
-/** A wait that failed is begun again after this. */
-const RETRY_MS = 100
 /** Who looks whether it was served waits this long for an answer that is on its way. */
 const LOOK_MS = 1_000
 
@@ -30,14 +27,18 @@ export class Doors {
   readonly #options: DoorsOptions
   readonly #lines = new Map<string, LocalLine>()
   readonly #tickets = new Map<string, SessionTicket>()
-  /** Lines with waiters and no session that waits for them. */
-  readonly #short = new Set<LocalLine>()
-  #timer: NodeJS.Timeout | undefined
-  #closed = false
+  readonly #queue: Queue
 
   constructor(sessions: Sessions, options: DoorsOptions) {
     this.#sessions = sessions
     this.#options = options
+    this.#queue = new Queue(sessions, options.draw, {
+      admit: (ticket, session, order) => this.#hold(ticket, session, order),
+      tryNow: (tickets) => this.#try(tickets),
+      granted: options.granted,
+      stands: (ticket) => this.#tickets.get(ticket.request.id) === ticket,
+      settled: (line) => this.#forgetIdle(line),
+    })
   }
 
   get tickets(): Iterable<SessionTicket> {
@@ -66,7 +67,7 @@ export class Doors {
       } else if (request.wait) {
         this.#tickets.set(request.id, ticket)
         line.queue.push(ticket)
-        this.#pump(line)
+        this.#queue.pump(line)
       }
     }
     if (tries.length === 0) return
@@ -86,11 +87,7 @@ export class Doors {
     const { line } = ticket
     if (line.queue[0] !== ticket || line.holder !== undefined || line.trying !== undefined) return
     const { waiter, waiting } = line
-    if (waiter === undefined) {
-      line.queue.shift()
-      line.trying = ticket
-      return await this.#tryQueued([ticket])
-    }
+    if (waiter === undefined) return await this.#queue.tryFirst([ticket])
     const desk = await this.#sessions.desk()
     const [rows] = await desk.run(`SELECT IS_USED_LOCK('${line.lock}')`, 'looking at a lock')
     const used = rows?.[0]?.[0] ?? null
@@ -104,7 +101,7 @@ export class Doors {
     for (const ticket of tickets) {
       if (ticket.session === undefined) {
         this.forget(ticket)
-        if (ticket.line.queue.length === 0) this.#callOff(ticket.line)
+        if (ticket.line.queue.length === 0) this.#queue.callOff(ticket.line)
         continue
       }
       const same = bySession.get(ticket.session)
@@ -129,7 +126,7 @@ export class Doors {
         if (session.holds.size === 0) this.#sessions.giveBack(session)
       }),
     )
-    this.#serveShort()
+    this.#queue.serveShort()
     return tickets.map((ticket) => !lost.has(ticket))
   }
 
@@ -141,8 +138,8 @@ export class Doors {
     if (line.holder === ticket) delete line.holder
     const place = line.queue.indexOf(ticket)
     if (place !== -1) line.queue.splice(place, 1)
-    if (isIdle(line)) this.#lines.delete(line.value)
-    else this.#pump(line)
+    if (isIdle(line)) this.#forgetIdle(line)
+    else this.#queue.pump(line)
   }
 
   /** A session ended, and its locks with it; gives the tickets that are lost. */
@@ -154,8 +151,7 @@ export class Doors {
   }
 
   close(): void {
-    this.#closed = true
-    clearTimeout(this.#timer)
+    this.#queue.close()
   }
 
   /** When this fails, the lines are still marked as being tried: what becomes of the tickets is the caller's to say. */
@@ -179,8 +175,8 @@ export class Doors {
       else if (order !== undefined) unwanted.push(line)
       else if (wanted && request.wait) line.queue.unshift(ticket)
       else this.#tickets.delete(request.id)
-      if (!line.holder) this.#pump(line)
-      if (isIdle(line)) this.#lines.delete(line.value)
+      if (!line.holder) this.#queue.pump(line)
+      this.#forgetIdle(line)
     }
     if (unwanted.length > 0) await unlock(desk, unwanted).catch(() => desk.end())
   }
@@ -201,126 +197,9 @@ export class Doors {
     session.holds.set(ticket.request.id, ticket)
   }
 
-  /** Sees to it that somebody stands in the server's queue for the first of this line's waiters. */
-  #pump(line: LocalLine): void {
-    if (this.#closed || line.waiter !== undefined || line.trying !== undefined || line.queue.length === 0) return
-    if (this.#short.has(line)) return
-    this.#short.add(line)
-    void this.#serve(line)
-  }
-
-  async #serve(line: LocalLine): Promise<void> {
-    let session: Session | undefined
-    try {
-      session = await this.#sessions.take()
-    } catch {
-      // No connection to be had: the line stays among the short ones, which are tried again.
-    }
-    if (session === undefined) return this.#schedule()
-    this.#short.delete(line)
-    if (line.queue.length === 0 || line.waiter !== undefined) {
-      this.#sessions.giveBack(session)
-      return
-    }
-    line.waiter = session
-    line.waiting = this.#wait(line, session)
-    await line.waiting
-  }
-
-  async #wait(line: LocalLine, session: Session): Promise<void> {
-    const { draw, granted } = this.#options
-    const ttlMs = line.queue[0]?.ttlMs ?? 0
-    let order: bigint | undefined
-    let failed = false
-    try {
-      order = await waitForLock(session, draw, line, ttlMs)
-    } catch {
-      failed = true
-      session.end()
-    }
-    delete line.waiter
-    delete line.waiting
-    const ticket = line.queue.shift()
-    if (order !== undefined && ticket !== undefined) {
-      this.#hold(ticket, session, order)
-      const keep = session.keepSql(ticket.ttlMs)
-      if (keep !== undefined) session.run(keep, 'setting up a session').catch(() => session.end())
-      granted(ticket)
-    } else {
-      if (ticket !== undefined) line.queue.unshift(ticket)
-      if (order !== undefined) await unlock(session, [line]).catch(() => session.end())
-      this.#sessions.giveBack(session)
-    }
-    if (failed) setTimeout(() => this.#pump(line), RETRY_MS).unref()
-    else this.#pump(line)
-    if (isIdle(line)) this.#lines.delete(line.value)
-    this.#serveShort()
-  }
-
-  /** Nobody of ours waits any more, so nobody must stand in the server's queue: it could be given the lock. */
-  #callOff(line: LocalLine): void {
-    const { waiter } = line
-    if (waiter === undefined) return
-    this.#sessions.desk().then(
-      (desk) =>
-        line.queue.length === 0 && line.waiter === waiter
-          ? desk.run(`KILL ${waiter.id}`, 'ending a wait').catch(() => waiter.end())
-          : undefined,
-      () => waiter.end(),
-    )
-  }
-
-  #serveShort(): void {
-    const [first] = this.#short
-    if (first !== undefined) void this.#serve(first)
-  }
-
-  #schedule(): void {
-    if (this.#closed) return
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined
-      void this.#tryShort()
-    }, SHORT_POLL_MS).unref()
-  }
-
-  /** Without a session to wait with, a lock is asked for now and then, all such in one packet. */
-  async #tryShort(): Promise<void> {
-    const tickets: SessionTicket[] = []
-    for (const line of [...this.#short]) {
-      const ticket = line.queue[0]
-      if (ticket === undefined) this.#short.delete(line)
-      else if (line.holder === undefined && line.trying === undefined && line.waiter === undefined) {
-        line.queue.shift()
-        line.trying = ticket
-        tickets.push(ticket)
-      }
-    }
-    try {
-      if (tickets.length > 0) await this.#tryQueued(tickets)
-    } finally {
-      if (this.#short.size > 0) this.#schedule()
-    }
-  }
-
-  async #tryQueued(tickets: readonly SessionTicket[]): Promise<void> {
-    for (const { line } of tickets) this.#short.delete(line)
-    try {
-      await this.#try(tickets)
-    } catch {
-      for (const ticket of tickets) this.#putBack(ticket)
-    }
-    for (const ticket of tickets) if (ticket.order !== undefined) this.#options.granted(ticket)
-  }
-
-  /** Its try failed, so it goes on waiting; unless it left meanwhile: nobody would let go of what it is given. */
-  #putBack(ticket: SessionTicket): void {
-    const { line, request } = ticket
-    delete line.trying
-    if (this.#tickets.get(request.id) === ticket) line.queue.unshift(ticket)
-    if (line.queue.length > 0) {
-      this.#short.add(line)
-      this.#schedule()
-    } else if (isIdle(line)) this.#lines.delete(line.value)
+  // Another may have its name by now: forgotten, that one's lock could be taken twice by one session.
+  #forgetIdle(line: LocalLine): void {
+    if (isIdle(line) && this.#lines.get(line.value) === line) this.#lines.delete(line.value)
   }
 }
 

@@ -18,7 +18,9 @@ export async function tryLocks(
   const take = draw.takeSql(locks, 0)
   try {
     const results = await desk.run(packet(keep, take), 'taking a lock')
-    return await draw.read(desk, keep === undefined ? results : results.slice(1))
+    const orders = await draw.read(desk, keep === undefined ? results : results.slice(1))
+    desk.assertAlive('taking a lock')
+    return orders
   } catch (error) {
     // What it got before it failed must not be kept: nobody would know of it.
     await unlock(desk, lines).catch(() => desk.end())
@@ -37,6 +39,7 @@ export async function waitForLock(
   const sql = packet(keep, draw.takeSql([line.lock], WAIT_S))
   const results = await session.run(sql, 'waiting for a lock', (WAIT_S + 10) * 1_000)
   const [order] = await draw.read(session, keep === undefined ? results : results.slice(1))
+  session.assertAlive('waiting for a lock')
   return order
 }
 

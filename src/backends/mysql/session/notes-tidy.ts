@@ -1,4 +1,5 @@
 import type { Connections } from '../connections.js'
+import { Rounds } from '../rounds.js'
 import { string } from '../rows.js'
 import { NOW, texts } from '../sql-text.js'
 import type { Tables } from '../tables.js'
@@ -13,27 +14,19 @@ const KEEP_S = 600
 export class NotesTidy {
   readonly #connections: Connections
   readonly #tables: Tables
-  #timer: NodeJS.Timeout | undefined
-  #closed = false
+  readonly #rounds = new Rounds(PAUSE_MS, () => this.#slice())
 
   constructor(connections: Connections, tables: Tables) {
     this.#connections = connections
     this.#tables = tables
   }
 
-  /** One slice now, the next ones now and then. */
   start(): void {
-    const again = (): void => {
-      if (this.#closed) return
-      this.#timer = setTimeout(() => this.start(), PAUSE_MS * (0.5 + Math.random())).unref()
-    }
-    // What fails now is tidied by the next round, or by another process.
-    this.#slice().then(again, again)
+    this.#rounds.begin()
   }
 
   close(): void {
-    this.#closed = true
-    clearTimeout(this.#timer)
+    this.#rounds.close()
   }
 
   /** Found without a lock, deleted by key. */

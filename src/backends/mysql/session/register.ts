@@ -157,7 +157,10 @@ export class Register {
       }
     } catch (error) {
       // Others see less for a while. Written with the next change.
-      for (const id of ids) this.#changed.set(id, performance.now())
+      const now = performance.now()
+      for (const id of ids) this.#changed.set(id, now)
+      // It may be the answer alone that is missing: then the notes are there, to be taken back one day.
+      for (const { request } of here) this.#written.set(request.id, now)
       throw error
     }
     if (ids.length === MOST_WRITTEN) await this.#write(before)

@@ -65,6 +65,11 @@ export class Session {
     return this.#over
   }
 
+  /** Throws when it has ended: what it got, it has no more, also when that is heard of only now. */
+  assertAlive(doing: string): void {
+    if (this.#over) throw endedError(doing)
+  }
+
   /** Sends one packet. A session that does not answer is at its end: what it held is lost. */
   run(sql: string, doing: string, timeoutMs: number = CALL_TIMEOUT_MS): Promise<Rows[]> {
     return new Promise((resolve, reject) => {

@@ -200,6 +200,8 @@ export class Register {
     } catch {
       // Others see less for a while; the locks themselves are not concerned. Written with the next change.
       for (const id of ids) this.#changed.set(id, performance.now())
+      // It may be the answer alone that is missing: then the rows are there, to be removed one day.
+      for (const { id } of here) this.#written.add(id)
     }
   }
 
