@@ -8,8 +8,9 @@ import type { Place } from './place.js'
 const MOST_TRIES = 3
 
 /**
- * Joins several lines in one step. Held: all are; else none stands. Late: the yes came after its own lease
- * had ended. An unknown outcome is asked again under the same ids, and undone everywhere when it stays unknown.
+ * Joins several lines in one step. Held: all are; else none stands. Late: the yes came after its own lease had
+ * ended, or the tickets are gone. An unknown outcome is asked again under the same ids, and undone everywhere when it
+ * stays unknown.
  */
 export async function joinTogether(
   desk: Desk,
@@ -61,7 +62,8 @@ function takeTogether(
   for (const [i, { result, sentAt }] of answers.entries()) desk.keeper.joined(places[i]!, result, sentAt)
   const closed = desk.closing
   if (!closed && places.every((place) => place.state === 'held')) return 'held'
-  const late = answers.every(({ result }) => result.state === 'granted')
+  const over = answers.some(({ result }) => result.state === 'gone')
+  const late = over || answers.every(({ result }) => result.state === 'granted')
   leaveAll(desk, places)
   if (closed) throw new ClosedError('The client was closed while it waited for several locks.')
   return late ? 'late' : 'refused'

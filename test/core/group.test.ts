@@ -217,3 +217,10 @@ test('locks of another client, and what is no lock, are refused', () => {
   expect(() => locks.all('ab' as unknown as string[])).toThrow(ConfigError)
   expect(() => locks.all(['a'], { tll: 1 } as object)).toThrow(/no option 'tll'/)
 })
+
+test('a group whose tickets are gone is not told that somebody else holds them', async () => {
+  const { locks, trouble } = troubled()
+  trouble.answer = (standings) => standings.map(() => ({ state: 'gone' }))
+  await expect(locks.all(['a', 'b']).tryAcquire()).rejects.toThrow(BackendError)
+  await locks.close()
+})

@@ -1,10 +1,11 @@
 import { execFile } from 'node:child_process'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { EtcdBackend } from '../../src/backends/etcd/etcd-backend.js'
 import { etcd } from '../../src/backends/etcd/index.js'
-import type { JoinRequest } from '../../src/core/backend.js'
-import { connect, type Holdfast, type Lease } from '../../src/index.js'
+import type { JoinRequest, RenewRequest } from '../../src/core/backend.js'
+import { connect, type Holdfast, type Lease, type LockEvent } from '../../src/index.js'
 import { type Ensemble, ensure, type Proxy, type Server, startEtcdCluster, startProxy } from '../servers/index.js'
 import { Contention, Roster } from './etcd-roster.js'
 
@@ -119,6 +120,26 @@ describe('members of the cluster', () => {
       await lost
       await Promise.all([first.start(), second!.start()])
     })
+  })
+
+  test('a member that has no leader is asked now and then, and not as fast as it answers', async () => {
+    const [first, second, third] = await byRank()
+    const alone = await client(`etcd://127.0.0.1:${third!.port}`)
+    const lease = await (await client()).lock('leaderless').acquire({ ttl: TTL })
+    const waiting = alone.lock('leaderless').acquire({ ttl: TTL, owner: 'patient' })
+    await expect.poll(async () => (await alone.view('leaderless'))[0]?.tickets.length, { timeout: 5_000 }).toBe(2)
+    let failures = 0
+    const failed = (event: unknown): void => void (failures += (event as LockEvent).owner === 'patient' ? 1 : 0)
+    await Promise.all([first.kill(), second!.kill()])
+    subscribe('holdfast:error', failed)
+    await expect.poll(() => failures, { timeout: 20_000 }).toBeGreaterThan(0)
+    const before = { failures, at: performance.now() }
+    await pause(2_000)
+    expect((failures - before.failures) / ((performance.now() - before.at) / 1_000)).toBeLessThan(50)
+    unsubscribe('holdfast:error', failed)
+    await Promise.all([first.start(), second!.start()])
+    await lease.release()
+    await (await waiting).release()
   })
 
   test('SIGSTOP of the leader past the ttl: who is connected to it alone stops believing in time', async () => {
@@ -324,6 +345,43 @@ describe('the connection', () => {
     expect(lease.fence).toBeGreaterThan(next.fence)
     expect(await lease.release()).toBe(true)
     expect(roster.violations).toEqual([])
+  })
+
+  test('a waiting ticket that nobody renewed in time is dropped, and not granted a moment before that', async () => {
+    const line = { kind: 'mutex', name: 'lapsed' } as const
+    const holder = { owner: 'test', client: 'test', host: 'here', pid: 1 }
+    const request = (id: string, name: string = line.name): JoinRequest => {
+      const rest = { id, weight: 1, capacity: 1, wait: true, ttlMs: 6_000, waitTtlMs: 2_000, holder, takeover: false }
+      return { ...rest, line: { ...line, name } }
+    }
+    const renewal = (id: string, name: string = line.name): RenewRequest => ({ ...request(id, name), handle: id })
+    const granted: string[] = []
+    const told = { granted: (id: string) => granted.push(id), moved() {}, lost() {}, unsure() {} }
+    const other = etcd({ hosts: [`127.0.0.1:${cluster.members[0]!.port}`] })
+    const proxy = proxies[0]!
+    const backend = etcd({ hosts: [`127.0.0.1:${proxy.port}`] })
+    await Promise.all([other.open(told), backend.open(told)])
+    try {
+      await other.join([request('first'), request('first-too', 'lapsed:too')])
+      await backend.join([request('second'), request('second-too', 'lapsed:too')])
+      // The lease that both wait on is kept alive, but of the two only one is renewed.
+      await pause(1_500)
+      await backend.renew([renewal('second-too', 'lapsed:too')])
+      const asked = proxy.next('requests', line.name)
+      proxy.requests.fault = 'hold'
+      proxy.replies.fault = 'hold'
+      const renewing = backend.renew([renewal('second')])
+      await asked
+      await other.leave([{ ...request('first'), handle: 'first', keepMs: 0, tombstoneMs: 0 }])
+      // Its drop goes out. (Where this machine was so slow that it did before, nothing more comes.)
+      await Promise.race([proxy.next('requests', line.name), pause(1_500)])
+      await proxy.heal()
+      expect(await renewing).toEqual([{ state: 'gone' }])
+      await expect.poll(async () => (await other.view(line.name)).length, { timeout: 10_000 }).toBe(0)
+      expect(granted).toEqual([])
+    } finally {
+      await Promise.all([other.close(), backend.close()])
+    }
   })
 
   test('a connection that breaks all the time', async () => {

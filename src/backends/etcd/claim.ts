@@ -37,6 +37,7 @@ export async function claim(store: Store, request: RenewRequest, sentAt: number)
       granted: false,
       ahead: Number.POSITIVE_INFINITY,
       untilMs: Number.POSITIVE_INFINITY,
+      lapsed: false,
     }
     const [reading] = await runReads(store, [placeReads(store.keys, ticket, found.create)])
     const place = placeFrom(store.keys, ticket, reading?.responses ?? [])

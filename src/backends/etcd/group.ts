@@ -26,6 +26,10 @@ export async function joinGroup(
   sentAt: number,
   standings: Map<JoinRequest, Standing>,
 ): Promise<void> {
+  if (requests.some(({ id }) => store.tickets.get(id)?.lapsed === true)) {
+    for (const request of requests) standings.set(request, { state: 'gone' })
+    return
+  }
   let members: Member[] = []
   try {
     members = await Promise.all(

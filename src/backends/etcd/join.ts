@@ -16,7 +16,7 @@ export async function join(store: Store, requests: readonly JoinRequest[]): Prom
   // Before anything is awaited: a leave that overtakes its join must know which key to bury.
   const tickets = requests.map((request) => store.tickets.take(request))
   for (const ticket of tickets) ticket.joining += 1
-  const singles = requests.filter((request) => request.group === undefined)
+  const singles = requests.filter((request, index) => request.group === undefined && !tickets[index]!.lapsed)
   const groups = new Map<string, JoinRequest[]>()
   for (const request of requests) {
     if (request.group === undefined) continue
@@ -30,9 +30,11 @@ export async function join(store: Store, requests: readonly JoinRequest[]): Prom
   ])
   if (later.length > 0) setImmediate(() => later.forEach((watch) => watch()))
   return requests.map((request, index) => {
-    const standing = standings.get(request) ?? failed(DOING, new Error('no answer'))
     const ticket = store.tickets.get(request.id) ?? tickets[index]!
     ticket.joining -= 1
+    // Its drop is on its way, and goes on until it is done.
+    if (tickets[index]!.lapsed) return { state: 'gone' }
+    const standing = standings.get(request) ?? failed(DOING, new Error('no answer'))
     if (standing.state === 'failed') ticket.spoilt = true
     if (standing.state === 'refused' || standing.state === 'gone') store.tickets.remove(ticket)
     return standing

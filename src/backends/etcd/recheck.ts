@@ -165,7 +165,7 @@ export class Rechecks {
 
   /** Takes in where a ticket stands; `tell` when nobody else will. */
   take(ticket: Ticket, place: Place, readRevision: bigint, tell: boolean): void {
-    if (ticket.granted || this.#store.tickets.get(ticket.id) !== ticket) return
+    if (ticket.granted || ticket.lapsed || this.#store.tickets.get(ticket.id) !== ticket) return
     if (!place.granted) return this.watch(ticket, place, readRevision)
     this.#store.tickets.grant(ticket)
     if (tell) ticket.pushedAt = performance.now()

@@ -24,13 +24,30 @@ export async function renew(
   requests: readonly RenewRequest[],
   sentAt: number = performance.now(),
 ): Promise<Standing[]> {
+  // One that lapses meanwhile may have been granted when it was read, and be dropped by the time that this is answered.
+  const tickets = requests.map(({ id, handle, nextHandle }) =>
+    nextHandle === undefined ? store.tickets.get(id, handle) : undefined,
+  )
+  const standings = await renewAll(store, requests, sentAt)
+  return requests.map((request, index): Standing => {
+    if (tickets[index]?.lapsed === true) return { state: 'gone' }
+    return standings.get(request) ?? failed(DOING, new Error('no answer'))
+  })
+}
+
+async function renewAll(
+  store: Store,
+  requests: readonly RenewRequest[],
+  sentAt: number,
+): Promise<Map<RenewRequest, Standing>> {
   const standings = new Map<RenewRequest, Standing>()
   const looks: Known[] = []
   const moves: Known[] = []
   const claims: RenewRequest[] = []
   for (const request of requests) {
     const item = known(store, request)
-    if (item === undefined) claims.push(request)
+    if (store.tickets.get(request.id, request.handle)?.lapsed === true) standings.set(request, { state: 'gone' })
+    else if (item === undefined) claims.push(request)
     else if (item.ticket.lease.gone) standings.set(request, gone(store, item.ticket))
     else if (!item.ticket.granted || store.leases.fits(item.ticket.lease, request.ttlMs)) looks.push(item)
     else moves.push(item)
@@ -42,7 +59,7 @@ export async function renew(
       standings.set(request, await claim(store, request, sentAt).catch((error: unknown) => failed(DOING, error)))
     }),
   ])
-  return requests.map((request) => standings.get(request) ?? failed(DOING, new Error('no answer')))
+  return standings
 }
 
 /** Undefined where the key must be read first: another's ticket, a new holder, or an unanswered call before this. */

@@ -39,6 +39,8 @@ export interface Ticket {
   ahead: number
   /** When it is dropped unless core renews it: its lease may be kept by others for longer. */
   untilMs: number
+  /** It was not renewed in time, and its drop is on its way: whatever is heard of it now may be over a moment later. */
+  lapsed: boolean
   /** What keeps it waiting: the last key before it, where that alone matters. */
   behind?: Pick<KeyValue, 'key' | 'create' | 'mod'> | undefined
   /** What stands before that one, as far as is known. */
@@ -96,6 +98,7 @@ export class Tickets {
       granted: false,
       ahead: Number.POSITIVE_INFINITY,
       untilMs: Number.POSITIVE_INFINITY,
+      lapsed: false,
     }
     this.#byId.set(id, ticket)
     this.#count(ticket, 1)
@@ -109,6 +112,8 @@ export class Tickets {
     if (former === undefined) this.#count(ticket, 1)
     ticket.joining = former?.joining ?? 0
     ticket.spoilt = former?.spoilt ?? false
+    // The drop of a former handle leaves it alone.
+    ticket.lapsed = former?.lapsed === true && former.handle === ticket.handle
     this.#byId.set(ticket.id, ticket)
   }
 
@@ -179,6 +184,7 @@ export class Tickets {
   }
 
   keep(ticket: Ticket, ms: number): void {
+    if (ticket.lapsed) return
     ticket.untilMs = performance.now() + ms
     this.#schedule(ticket.untilMs)
   }
@@ -204,6 +210,7 @@ export class Tickets {
     for (const ticket of this.#byId.values()) {
       if (ticket.untilMs <= now) {
         due.push(ticket)
+        ticket.lapsed = true
         // Until it is dropped it is tried again.
         ticket.untilMs = now + 1_000
       }

@@ -16,6 +16,12 @@ export interface WatchEvents {
 /** When the server turns a watch away, its reason may last: so long until the tickets are asked to look again. */
 const TURNED_AWAY_PAUSE_MS = 1_000
 
+/**
+ * A member without a leader ends every stream as soon as it is opened: so long between two times that the tickets are
+ * told to look again, for to look opens the next one.
+ */
+const ENDED_PAUSE_MS = 250
+
 /** All watches of a client, on one stream. */
 export class Watches {
   readonly #cluster: Cluster
@@ -23,6 +29,8 @@ export class Watches {
   readonly #watches = new Map<number, WatchEvents>()
   #stream: Promise<MessageStream> | undefined
   #nextId = 1
+  #endedAt = Number.NEGATIVE_INFINITY
+  #telling: NodeJS.Timeout | undefined
   #closed = false
 
   /** `lost` is called when the stream ended and no watch is in force any more. */
@@ -135,10 +143,15 @@ export class Watches {
     if (this.#stream !== stream) return
     this.#stream = undefined
     this.#overAll()
-    this.#tellLost()
+    const pauseMs = this.#endedAt + ENDED_PAUSE_MS - performance.now()
+    this.#endedAt = performance.now()
+    if (pauseMs <= 0) this.#tellLost()
+    else this.#telling ??= setTimeout(() => this.#tellLost(), pauseMs).unref()
   }
 
   #tellLost(): void {
+    clearTimeout(this.#telling)
+    this.#telling = undefined
     if (!this.#closed) this.#lost()
   }
 
