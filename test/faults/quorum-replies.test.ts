@@ -1,9 +1,9 @@
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { connect } from '../../src/connect.js'
 import { BackendError } from '../../src/core/errors.js'
 import type { Holdfast } from '../../src/core/holdfast.js'
-import { type Proxy, type Server, startProxy, startRedis, TurnedClock } from '../servers/index.js'
+import { type Proxy, startProxy } from '../servers/index.js'
+import { ThreeRedis } from './three-redis.js'
 
 /**
  * Three servers, of which two break in the middle of a call. What they keep of it lasts for a minute, and everything is
@@ -12,35 +12,19 @@ import { type Proxy, type Server, startProxy, startRedis, TurnedClock } from '..
 
 const TTL_MS = 60_000
 const PATIENCE_MS = TTL_MS / 2
-const HOUR_S = 3_600
 
-let servers: Server[]
-let proxies: Proxy[]
-let url: string
-const clients: Holdfast[] = []
+let three: ThreeRedis
+let servers: ThreeRedis['servers']
+let proxies: ThreeRedis['proxies']
 
 beforeAll(async () => {
-  const clocks = [0, 1, 2].map(() => new TurnedClock(0))
-  servers = await Promise.all(clocks.map((clock) => startRedis({ clock })))
-  // Up for longer than the longest ttl, so that they count.
-  for (const clock of clocks) clock.turn(HOUR_S)
-  proxies = await Promise.all(servers.map((server) => startProxy(server)))
-  url = `redlock://${proxies.map(({ port }) => `127.0.0.1:${port}`).join(',')}?maxTtl=${TTL_MS}ms&nodeTimeout=1500ms`
+  three = await ThreeRedis.start(TTL_MS, 1_500)
+  ;({ servers, proxies } = three)
 })
-afterEach(async () => {
-  await Promise.all(proxies.map((proxy) => proxy.heal()))
-  await Promise.all(clients.splice(0).map((locks) => locks.close()))
-})
-afterAll(async () => {
-  await Promise.all(proxies.map((proxy) => proxy.stop()))
-  await Promise.all(servers.map((server) => server.stop()))
-})
+afterEach(() => three.heal())
+afterAll(() => three.stop())
 
-async function client(): Promise<Holdfast> {
-  const locks = await connect(url, { ttl: TTL_MS })
-  clients.push(locks)
-  return locks
-}
+const client = (): Promise<Holdfast> => three.client()
 
 async function eventually(what: string, look: () => Promise<boolean>): Promise<void> {
   const end = performance.now() + PATIENCE_MS
@@ -268,11 +252,7 @@ describe('one server given twice', () => {
   })
   afterEach(() => again.stop())
 
-  async function twins(): Promise<Holdfast> {
-    const locks = await connect(`redlock://${hosts.join(',')}?maxTtl=${TTL_MS}ms&nodeTimeout=1500ms`, { ttl: TTL_MS })
-    clients.push(locks)
-    return locks
-  }
+  const twins = (): Promise<Holdfast> => three.client([proxies[0]!, again, proxies[1]!])
 
   test('has one voice', async () => {
     const locks = await twins()

@@ -33,6 +33,9 @@ export class Ballot {
       decided: (soFar) => this.#allSettled(soFar, entries.length),
       answered: (node, { answer }) => leaveAgain(node, entries, requests, answer),
       failed: (node) => brokenOff(node, entries, requests),
+      late: (node) => {
+        for (const entry of entries) entry.silent.add(node)
+      },
     })
     const tookMs = performance.now() - sentAt
     const open: number[] = []
@@ -182,7 +185,8 @@ export class Ballot {
   }
 
   // Before the next try: where a server said yes, its answer is waited for; where it said nothing, the leave is at
-  // least sent behind the join, or owed where the connection broke.
+  // least sent behind the join, or owed where the connection broke. One that was too slow gets a tombstone with it: a
+  // join that takes two messages is overtaken by its leave, and would be in the way of the next try.
   async #undo(lost: readonly { entry: Entry; votes: Tally }[]): Promise<void> {
     for (const { entry } of lost) entry.undone = true
     const requests = lost.map(({ entry }) => leaveOf(entry, 0))

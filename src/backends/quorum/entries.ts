@@ -28,9 +28,9 @@ export class Entries {
     this.#entries.delete(request.id)
   }
 
-  /** The ids of those that have these tickets on the servers. */
-  idsOf(tickets: readonly string[]): string[] {
-    return [...this.#entries.values()].filter(({ ticket }) => tickets.includes(ticket)).map(({ request }) => request.id)
+  /** Those that have these tickets on the servers. */
+  withTickets(tickets: readonly string[]): Entry[] {
+    return [...this.#entries.values()].filter(({ ticket }) => tickets.includes(ticket))
   }
 
   /**

@@ -24,10 +24,12 @@ export class Entry {
   refused = false
   /** How long the servers took to decide the last try. */
   tookMs = 0
-  /** Servers at which the join was broken off: they may have the ticket all the same, or get it late. */
+  /** Servers that did not answer the join, be it broken off or slow: they may have the ticket, or get it late. */
   readonly silent: Set<Node> = new Set()
   /** Servers that said that the ticket stood and is gone. */
   readonly released: Set<Node> = new Set()
+  /** Servers that said that somebody evicted the ticket there. */
+  readonly evicted: Set<Node> = new Set()
   /** Servers that did not have the ticket when it left: its join may come after its own leave. */
   #missed: Set<Node> | undefined
   /** Servers that granted the ticket when its leave was under way. */
@@ -51,6 +53,7 @@ export class Entry {
     this.ticket = `${this.request.id}-${this.#tries.toString(36)}`
     this.silent.clear()
     this.released.clear()
+    this.evicted.clear()
     this.undone = false
     this.#missed = undefined
     this.#late = undefined

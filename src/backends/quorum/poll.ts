@@ -22,6 +22,8 @@ export interface Question<Answer> {
   answered?(node: Node, vote: Vote<Answer>): void
   /** Told of each that was broken off, in time or not. */
   failed?(node: Node): void
+  /** Told of each that has not answered when the time is up. */
+  late?(node: Node): void
 }
 
 /**
@@ -53,7 +55,8 @@ class Poll<Answer> {
     this.#nodes = nodes
     this.#question = question
     this.#resolve = resolve
-    this.#timer = setTimeout(() => this.#timeOut(), timeoutMs).unref()
+    // One turn after the timer: a busy event loop runs its timers before it reads what has long arrived.
+    this.#timer = setTimeout(() => setImmediate(() => this.#open && this.#timeOut()), timeoutMs).unref()
   }
 
   ask(): void {
@@ -84,7 +87,9 @@ class Poll<Answer> {
 
   #timeOut(): void {
     for (const node of this.#nodes) {
-      if (!this.#answers.has(node)) this.#answers.set(node, new Error('no answer in time'))
+      if (this.#answers.has(node)) continue
+      this.#answers.set(node, new Error('no answer in time'))
+      this.#question.late?.(node)
     }
     this.#end()
   }

@@ -50,7 +50,7 @@ export class QuorumBackend implements Backend {
       maxTtlMs,
       floorOfOthers: (node: Node) => floorOfOthers(node, this.#nodes, nodeTimeoutMs),
       twinOf: (node: Node) => twinOf(node, this.#nodes),
-      lost: (_node: Node, ids: readonly string[]) => this.#lost(ids),
+      lost: (node: Node, tickets: readonly string[]) => this.#evicted(node, tickets),
     }
     this.#nodes = backends.map((backend, i) => new Node(backend, labels[i] ?? `server ${i + 1}`, nodeOptions))
     this.#floors = new Floors(this.#nodes)
@@ -109,6 +109,8 @@ export class QuorumBackend implements Backend {
       // Known to be gone, or unknown: core asks again in that case, and finds what was counted so far.
       if (typeof results[i] === 'boolean') this.#forget(entry)
       else if (entry !== undefined) this.#vacate(entry)
+      // Evicted by this very client, which hears nothing more of what it forgot.
+      if (entry !== undefined && tickets[i]!.handle === undefined) this.#events.lost([id])
     }
     return results
   }
@@ -242,10 +244,13 @@ export class QuorumBackend implements Backend {
     setImmediate(() => this.#events.moved(line))
   }
 
-  // One server dropped it: somebody evicted it there. The renewal tells whether a majority did.
-  #lost(tickets: readonly string[]): void {
-    const ids = this.#entries.idsOf(tickets)
-    if (ids.length > 0) this.#events.unsure(ids)
+  // It is over once a majority says so; until then the renewal tells.
+  #evicted(node: Node, tickets: readonly string[]): void {
+    for (const { evicted, request } of this.#entries.withTickets(tickets)) {
+      evicted.add(node)
+      if (evicted.size >= this.#majority) this.#events.lost([request.id])
+      else this.#events.unsure([request.id])
+    }
   }
 
   async #askAll<Answer>(doing: string, ask: (node: Node) => Promise<Answer>): Promise<Answer[]> {
