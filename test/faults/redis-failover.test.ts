@@ -306,7 +306,7 @@ test('replicas, the connection leads to another master before the replica answer
 interface Move {
   readonly from: Server
   readonly to: Server
-  finish(): Promise<void>
+  readonly finish: () => Promise<void>
 }
 
 /** A slot on its way from its master to another one; its keys are still where they were. */
