@@ -123,8 +123,8 @@ export class Desk {
   }
 
   /** Leaves without making anyone wait for it; for as long as the ticket, or a join of it, may still be out there. */
-  leaveInBackground(place: Place): void {
-    this.leave(place, 0, place.leaveUntil).catch((error: unknown) => this.report(place, error))
+  leaveInBackground(place: Place, keepMs = 0): void {
+    this.leave(place, keepMs, place.leaveUntil).catch((error: unknown) => this.report(place, error))
   }
 
   /** The store cannot keep others out by itself, so the ticket is kept alive until then: for as long as this process lives. */

@@ -38,7 +38,10 @@ export class Farewell implements Receiver<boolean | BackendError> {
   }
 
   send(): void {
-    this.#desk.lanes.leave.send(this.#place.leaveRequest(this.#terms.keepMs), this)
+    const { keepMs } = this.#terms
+    // Asked again, it is kept for what is left by then.
+    const leftMs = keepMs === 0 ? 0 : Math.min(keepMs, this.#place.keepMs(this.#desk.clock.now()))
+    this.#desk.lanes.leave.send(this.#place.leaveRequest(leftMs), this)
   }
 
   answered(result: boolean | BackendError): void {
@@ -54,7 +57,7 @@ export class Farewell implements Receiver<boolean | BackendError> {
     const now = desk.clock.now()
     const end = Math.min(this.#terms.until, desk.closingUntil)
     if (!retryable || now >= end) {
-      if (this.#terms.insist) desk.leaveInBackground(this.#place)
+      if (this.#terms.insist) desk.leaveInBackground(this.#place, this.#terms.keepMs)
       desk.left()
       return this.#reject(error)
     }

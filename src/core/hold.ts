@@ -84,6 +84,6 @@ export class Hold {
     }
     desk.keeper.forget(place)
     if (wasHeld) place.state = 'left'
-    return desk.leave(place, keepMs, until, keepMs === 0)
+    return desk.leave(place, keepMs, until, true)
   }
 }

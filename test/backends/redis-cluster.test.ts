@@ -1,9 +1,12 @@
-import { Cluster } from 'ioredis'
+import { randomUUID } from 'node:crypto'
+import { Cluster, Redis } from 'ioredis'
 import { createCluster } from 'redis'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { guarantees } from '../../src/backends/redis/guarantees.js'
 import { redis } from '../../src/backends/redis/index.js'
 import { Keys, slotOf } from '../../src/backends/redis/keys.js'
+import { openPort } from '../../src/conformance/port.js'
+import { eventually } from '../../src/conformance/wait.js'
 import { connect } from '../../src/connect.js'
 import { Holdfast } from '../../src/core/holdfast.js'
 import { KINDS } from '../../src/core/line.js'
@@ -75,6 +78,42 @@ describe('redis on a Cluster, alone', () => {
     await Promise.all([a.close(), b.close()])
     ioredis.disconnect()
     nodeRedis.destroy()
+  })
+
+  test('an inbox that is killed again and again, also while it is made anew, is there afterwards, and only once', async () => {
+    const nodeRedis = createCluster({ rootNodes: [{ url: cluster.nodes[0]!.url }] })
+    nodeRedis.on('error', () => undefined)
+    await nodeRedis.connect()
+    const servers = cluster.nodes.map(({ url }) => new Redis(url))
+    const inboxes = async (): Promise<number> => {
+      const lists = await Promise.all(servers.map((server) => server.call('CLIENT', 'LIST', 'TYPE', 'pubsub')))
+      return lists
+        .join('')
+        .split('\n')
+        .filter((line) => line.includes('sub=1')).length
+    }
+    const others = await inboxes()
+    const { backend, heard, join, leave } = await openPort(redis(nodeRedis), randomUUID().slice(0, 23))
+    for (let i = 0; i < 40; i += 1) {
+      await Promise.all(servers.map((server) => server.call('CLIENT', 'KILL', 'TYPE', 'pubsub')))
+      await new Promise((resolve) => setTimeout(resolve, 25))
+    }
+    let round = 0
+    // A grant is told once: while nobody listens, to nobody.
+    await eventually('a grant is heard of', async () => {
+      round += 1
+      const [line, first, next] = [{ kind: 'mutex', name: `heard-${round}` } as const, `h${round}`, `w${round}`]
+      await backend.join([join(line, first)])
+      await backend.join([join(line, next)])
+      await backend.leave([leave(line, first)])
+      await new Promise((resolve) => setTimeout(resolve, 100))
+      await backend.leave([leave(line, next)])
+      return heard.grantedIds.includes(next)
+    })
+    await backend.close()
+    await eventually('no inbox is left', async () => (await inboxes()) === others)
+    nodeRedis.destroy()
+    for (const server of servers) server.disconnect()
   })
 
   test('a plain URL to a server of a Cluster is refused with the URL to use', async () => {

@@ -203,6 +203,22 @@ test('a release asks for the whole time of a call, although the lease lapses or 
   expect(await settled).toEqual([0, 1].map(() => ({ status: 'fulfilled', value: false })))
 })
 
+test('a release with a `minHold` that the store did not hear of is told to it later, like any other', async () => {
+  const { locks, at, inside, view } = troubled({ guarantees: { minHold: 'store' } })
+  const lease = await locks.lock('x').acquire({ ttl: '1h', minHold: '12s' })
+  const leave = inside.leave.bind(inside)
+  inside.leave = () => broken().then(() => [])
+  const released = expect(lease.release()).rejects.toThrow(BackendError)
+  await at(10_000)
+  await released
+  inside.leave = leave
+  await at(1_500)
+  // Others are kept out until then, and no longer.
+  expect((await view('x'))[0]?.tickets).toMatchObject([{ left: true }])
+  await at(1_000)
+  expect(await view('x')).toEqual([])
+})
+
 test('use gives back the function’s own result and error, and LockLostError only when asked for', async () => {
   const { locks, trouble, at, later } = world()
   await expect(locks.lock('x').use(() => 42)).resolves.toBe(42)

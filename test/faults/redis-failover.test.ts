@@ -303,6 +303,53 @@ test('replicas, the connection leads to another master before the replica answer
   old.replica.resume()
 })
 
+interface Move {
+  readonly from: Server
+  readonly to: Server
+  readonly finish: () => Promise<void>
+}
+
+/** A slot on its way from its master to another one; its keys are still where they were. */
+async function beginMove(cluster: RedisCluster, slot: number): Promise<Move> {
+  const masters = cluster.nodes.slice(0, 3)
+  const slots = (await ask(masters[0]!, 'CLUSTER', 'SLOTS')) as [number, number, [string, number, ...unknown[]]][]
+  const [, , [, port]] = slots.find(([first, last]) => slot >= first && slot <= last)!
+  const from = masters.find((one) => one.port === port)!
+  const to = masters.find((one) => one.port !== port)!
+  const setSlot = (server: Server, ...words: string[]): Promise<unknown> =>
+    ask(server, 'CLUSTER', 'SETSLOT', String(slot), ...words)
+  const id = String(await ask(to, 'CLUSTER', 'MYID'))
+  await setSlot(to, 'IMPORTING', String(await ask(from, 'CLUSTER', 'MYID')))
+  await setSlot(from, 'MIGRATING', id)
+  const finish = async (): Promise<void> => {
+    // The last order given is in the slot, too: it goes along.
+    const keys = (await ask(from, 'CLUSTER', 'GETKEYSINSLOT', String(slot), '100')) as string[]
+    for (const key of keys) await ask(from, 'MIGRATE', '127.0.0.1', String(to.port), key, '0', '5000')
+    for (const server of [to, from, ...masters]) await setSlot(server, 'NODE', id)
+  }
+  return { from, to, finish }
+}
+
+test('Cluster, a slot on its way to another master: what is given back meanwhile is gone, and takes no place', async () => {
+  const cluster = await startCluster()
+  cleanUp.push(() => cluster.stop())
+  const locks = await connect(cluster.url, { ttl: '60s', callTimeout: '60s' })
+  cleanUp.push(() => locks.close())
+  const slot = slotOf('holdfast:moving')
+  const gate = locks.semaphore('moving', 1)
+  const lease = await gate.acquire()
+  const { from, finish } = await beginMove(cluster, slot)
+  const count = (): Promise<unknown> => ask(from, 'CLUSTER', 'COUNTKEYSINSLOT', String(slot))
+  const keys = (await count()) as number
+  const releasing = lease.release()
+  await Promise.race([releasing, eventually('it has gone', async () => ((await count()) as number) < keys)])
+  await finish()
+  expect(typeof (await releasing)).toBe('boolean')
+  const next = await gate.acquire({ wait: '30s' })
+  expect(next.fence > lease.fence).toBe(true)
+  await next.release()
+})
+
 test('Cluster, with replicas, through a client of the package redis: a slot that has moved is found', async () => {
   const cluster = await startCluster()
   cleanUp.push(() => cluster.stop())
@@ -313,18 +360,8 @@ test('Cluster, with replicas, through a client of the package redis: a slot that
   cleanUp.push(() => locks.close().then(() => nodeRedis.destroy()))
   const [name, slot] = ['moved', slotOf('holdfast:moved')]
   await (await locks.lock(name).acquire()).release()
-  const masters = cluster.nodes.slice(0, 3)
-  const owns = async (server: Server): Promise<boolean> =>
-    (await ask(server, 'GET', 'holdfast:moved').catch(() => 'no')) !== 'no'
-  const found = await Promise.all(masters.map(owns))
-  const [from, to] = [masters[found.indexOf(true)]!, masters[found.indexOf(false)]!]
-  const id = String(await ask(to, 'CLUSTER', 'MYID'))
-  // The last order given is in the slot, too: it goes along.
-  await ask(to, 'CLUSTER', 'SETSLOT', String(slot), 'IMPORTING', String(await ask(from, 'CLUSTER', 'MYID')))
-  await ask(from, 'CLUSTER', 'SETSLOT', String(slot), 'MIGRATING', id)
-  const keys = (await ask(from, 'CLUSTER', 'GETKEYSINSLOT', String(slot), '100')) as string[]
-  for (const key of keys) await ask(from, 'MIGRATE', '127.0.0.1', String(to.port), key, '0', '5000')
-  for (const server of [to, from, ...masters]) await ask(server, 'CLUSTER', 'SETSLOT', String(slot), 'NODE', id)
+  const { to, finish } = await beginMove(cluster, slot)
+  await finish()
   const lease = await locks.lock(name).acquire({ wait: '20s' })
   // Renewals have a connection of their own, which has to find it, too.
   await eventually('it is renewed', () =>

@@ -46,6 +46,8 @@ export function failure(error: unknown, doing: string): BackendError {
 /** The word by which Redis says what kind of error it is. */
 function wordOf(message: string): string | undefined {
   if (message.includes("can't run this command")) return 'NOPERM'
+  // The last ticket of a line was taken away while its slot is on its way to another node: there, it will be answered.
+  if (message.includes('non local key')) return 'ASK'
   // Before version 7 a script's error is told as text: 'ERR Error running script (…): @user_script: 14: -READONLY …'.
   const inScript = /@user_script: ?\d+: -([A-Z]{2,}) /.exec(message)?.[1]
   return inScript ?? /^-?([A-Z]{2,})(?: |$)/.exec(message)?.[1]

@@ -29,6 +29,8 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local last, drawn
 local unfinished = {}
+-- The line that was entered last.
+local current
 
 -- max(previous + 1, TIME): grows although the clock steps back, and although the key is lost.
 local function draw(floor)
@@ -140,6 +142,7 @@ end
 -- The line as it is now: lapsed tickets gone, and granted whom the rule grants.
 local function enter(at, counted)
   local line = { main = KEYS[at], order = KEYS[at + 1], lease = KEYS[at + 2], tickets = KEYS[at + 3], counted = counted }
+  current = line
   if counted then
     local sum, top = match(call('HGET', line.tickets, '+') or '0 0', '^(%d+) (%d+)$')
     line.sum, line.top = tonumber(sum), tonumber(top)
@@ -180,15 +183,17 @@ local function find(line, id)
   return ticket, line.counted and ticket ~= 'x' and tonumber(match(ticket, TICKET_ORDER)) <= line.top
 end
 
--- Takes a found ticket off its line; true when somebody may follow.
+-- Takes a found ticket off its line. A mutex goes to the next without being free in between: on a Cluster, a key that is
+-- gone from a slot on its way to another node cannot be written there any more.
 local function letGo(line, id, ticket)
   if line.value == ticket then
-    call('DEL', line.main)
     line.value = false
+    advance(line)
+    if not line.value then call('DEL', line.main) end
   else
     remove(line, id, ticket)
+    advance(line)
   end
-  advance(line)
 end
 
 -- Starts the lease of a ticket anew and says where it stands.
@@ -222,10 +227,15 @@ local function mishap(text)
   return '!' .. string.gsub(text, '[\r\n]', ' ')
 end
 
--- One bad item never spoils the others: its error is its answer.
+-- One bad item never spoils the others: its error is its answer. What it took away until then is gone, and counts no more:
+-- so ends whatever takes the last ticket from a line whose slot is on its way to another node of a Cluster.
 local function attempt(fn, ...)
+  current = nil
   local done, answer = pcall(fn, ...)
   if done then return answer end
+  if current and current.changed then
+    redis.pcall('HSET', current.tickets, '+', format('%.0f %.0f', current.sum, current.top))
+  end
   return mishap(type(answer) == 'table' and answer.err or tostring(answer))
 end
 

@@ -128,7 +128,13 @@ export class NodeRedisWire implements Wire {
     const cluster = this.#client as NodeRedisCluster
     const master = cluster.masters[turn % cluster.masters.length]
     const inbox = ours((await clientOf(cluster, master)).duplicate())
-    this.#inbox = inbox
+    let isThere = false
+    // At once: a client that is destroyed any later has begun to connect again, and that connection would be nobody's.
+    inbox.on('error', () => {
+      if (inbox.isOpen) inbox.destroy()
+      if (isThere) this.#listenElsewhere(channel, heard, back, turn + 1)
+      isThere = false
+    })
     try {
       await inbox.connect()
       await inbox.subscribe(channel, heard)
@@ -136,13 +142,9 @@ export class NodeRedisWire implements Wire {
       if (inbox.isOpen) inbox.destroy()
       throw error
     }
-    let moved = false
-    inbox.on('reconnecting', () => {
-      if (moved) return
-      moved = true
-      if (inbox.isOpen) inbox.destroy()
-      this.#listenElsewhere(channel, heard, back, turn + 1)
-    })
+    isThere = true
+    this.#inbox = inbox
+    if (this.#closed) inbox.destroy()
   }
 
   #listenElsewhere(channel: string, heard: (message: string) => void, back: () => void, turn: number): void {
