@@ -46,7 +46,8 @@ export class LockGroup {
     const until = this.#client.desk.clock.now() + waitMs
     signal?.throwIfAborted()
     const wishes = this.#wishes(options)
-    const group = await this.#tryAll(wishes, resolved, waitMs > 0)
+    await this.#client.opens(resolved, waitMs > 0)
+    const group = await this.#firstTry(wishes, resolved, until)
     if (group !== undefined) return group
     if (waitMs === 0) throw new LockTimeoutError(`${this.#list()} could not be had together at once.`)
     return await this.#oneByOne(wishes, until, waitMs)
@@ -55,7 +56,9 @@ export class LockGroup {
   async tryAcquire(options?: AcquireOptions): Promise<GroupLease | undefined> {
     const resolved = resolveOptions(this.#defaults, options)
     resolved.signal?.throwIfAborted()
-    return await this.#tryAll(this.#wishes(options), resolved, false)
+    const wishes = this.#wishes(options)
+    await this.#client.opens(resolved, false)
+    return await this.#tryAll(wishes, resolved)
   }
 
   async use<T>(fn: (lease: GroupLease) => T | PromiseLike<T>, options?: AcquireOptions): Promise<Awaited<T>> {
@@ -86,12 +89,29 @@ export class LockGroup {
     return [...byText.values()].sort((a, b) => byLine(a.wish.line, b.wish.line))
   }
 
-  async #tryAll(
+  /** A store that fails for a moment is no end for who waits: it goes on one by one, which asks again. */
+  async #firstTry(
     wishes: readonly { lock: Lock; wish: Wish }[],
     resolved: Resolved,
-    wait: boolean,
+    until: number,
   ): Promise<GroupLease | undefined> {
-    await this.#client.opens(resolved, wait)
+    if (resolved.waitMs === 0) return await this.#tryAll(wishes, resolved)
+    try {
+      return await this.#tryAll(wishes, resolved, until)
+    } catch (error) {
+      const isPassing = error instanceof BackendError && error.retryable
+      if (!isPassing || this.#isOver(resolved.signal, until)) throw error
+      return undefined
+    }
+  }
+
+  /** `until`: of one who waits. */
+  async #tryAll(
+    wishes: readonly { lock: Lock; wish: Wish }[],
+    { signal }: Resolved,
+    until?: number,
+  ): Promise<GroupLease | undefined> {
+    const wait = until !== undefined
     const held = wishes.map(({ lock, wish }) => lock.reentered(wish, wait))
     if (held.includes('refused')) return undefined
     // Entered before anything is awaited: the outer handle may be released meanwhile.
@@ -99,53 +119,64 @@ export class LockGroup {
     const fresh = wishes.filter((_, i) => reentered[i] === undefined).map(({ wish }) => wish)
     let rest: Lease[] | undefined
     try {
-      const taken =
-        fresh.length === 0 ? [] : await this.#unlessAborted(this.#takeTogether(fresh, wait), resolved.signal)
+      const taken = fresh.length === 0 ? [] : await this.#unlessOver(this.#takeTogether(fresh, wait), signal, until)
       rest = taken?.map((hold) => new Lease(hold))
     } catch (error) {
-      await this.#undo(reentered, resolved.signal)
+      await this.#undo(reentered, signal, until)
       throw error
     }
     if (rest === undefined) {
-      await this.#undo(reentered, resolved.signal)
+      await this.#undo(reentered, signal, until)
       return undefined
     }
     const news = rest.values()
     return new GroupLease(reentered.map((lease) => lease ?? news.next().value!))
   }
 
-  /** An abort is answered at once; what the try takes all the same is given back behind the caller's back. */
-  async #unlessAborted(
+  /** An abort, or the end of the wait, is told at once; what the try takes all the same is given back behind the caller's back. */
+  async #unlessOver(
     trying: Promise<Hold[] | undefined>,
     signal: AbortSignal | undefined,
+    until: number = Number.POSITIVE_INFINITY,
   ): Promise<Hold[] | undefined> {
-    if (signal === undefined) return await trying
     const { desk } = this.#client
-    let cancel: (() => void) | undefined
-    const aborted = new Promise<never>((_, reject) => {
-      if (signal.aborted) reject(signal.reason)
-      else cancel = desk.aborts.on(signal, () => reject(signal.reason))
+    const cleanups: (() => void)[] = []
+    const over = new Promise<never>((_, reject) => {
+      if (signal?.aborted) reject(signal.reason)
+      else if (signal !== undefined) cleanups.push(desk.aborts.on(signal, () => reject(signal.reason)))
+      if (until !== Number.POSITIVE_INFINITY) cleanups.push(desk.at(until, () => reject(this.#unanswered())))
     })
     try {
-      const holds = await Promise.race([trying, aborted])
-      signal.throwIfAborted()
+      const holds = await Promise.race([trying, over])
+      signal?.throwIfAborted()
       return holds
-    } finally {
-      cancel?.()
-      if (signal.aborted)
+    } catch (error) {
+      if (this.#isOver(signal, until))
         void desk.seeOff(
           trying.then(
             (holds) => undoHolds(holds ?? []),
             () => undefined,
           ),
         )
+      throw error
+    } finally {
+      for (const cleanup of cleanups) cleanup()
     }
   }
 
-  /** Gives back what was taken on the way to all. Who aborted does not wait for it; `close` does. */
-  async #undo(leases: readonly (Lease | undefined)[], signal: AbortSignal | undefined): Promise<void> {
+  /** Gives back what was taken on the way to all. Who aborted or waited too long does not wait for it; `close` does. */
+  async #undo(leases: readonly (Lease | undefined)[], signal: AbortSignal | undefined, until?: number): Promise<void> {
     const undone = this.#client.desk.seeOff(undo(leases))
-    if (signal?.aborted !== true) await undone
+    if (!this.#isOver(signal, until)) await undone
+  }
+
+  #isOver(signal: AbortSignal | undefined, until: number = Number.POSITIVE_INFINITY): boolean {
+    return signal?.aborted === true || this.#client.desk.clock.now() >= until
+  }
+
+  #unanswered(): BackendError {
+    const message = `The ${this.#client.desk.backend.name} store did not answer in time for ${this.#list()}, so whether they are free is unknown.`
+    return new BackendError(message, { retryable: true })
   }
 
   async #takeTogether(wishes: readonly Wish[], wait: boolean): Promise<Hold[] | undefined> {
@@ -207,7 +238,7 @@ export class LockGroup {
         throw new LockLostError(`${this.#list()}: one of them was lost while waiting for the rest.`)
       return group
     } catch (error) {
-      await this.#undo(leases, wishes[0]!.wish.options.signal)
+      await this.#undo(leases, wishes[0]!.wish.options.signal, until)
       throw error
     }
   }
