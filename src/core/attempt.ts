@@ -163,11 +163,11 @@ export class Attempt implements Waiter, Pending {
   #timeOut(waitMs: number): void {
     const { name } = this.#wish.line
     const place = this.#place
-    // The last thing heard of the store was a failure: it may have been free for long.
-    const cause = place.state === 'joining' ? this.#lastError : place.failures > 0 ? place.lastFailure : undefined
-    if (cause !== undefined) {
+    // Nothing was heard of the store, or a failure at last: it may have been free for long.
+    if (place.state === 'joining' || place.failures > 0) {
+      const cause = place.state === 'joining' ? this.#lastError : place.lastFailure
       const message = `The ${this.#desk.backend.name} store did not answer for '${name}' at the end of ${Math.round(waitMs)} ms, so whether it is free is unknown.`
-      return this.#giveUp(new BackendError(message, { retryable: true, cause }))
+      return this.#giveUp(new BackendError(message, { retryable: true, ...(cause === undefined ? {} : { cause }) }))
     }
     publish('timeout', () => ({ ...this.#desk.describe(place), ms: waitMs }))
     const ahead = place.ahead === undefined ? '' : ` (${place.ahead} ahead)`

@@ -135,7 +135,7 @@ export class LockGroup {
       }
       if (signal?.aborted) return end(signal.reason)
       if (signal !== undefined) cancels.push(desk.aborts.on(signal, () => end(signal.reason)))
-      if (until !== Number.POSITIVE_INFINITY) cancels.push(desk.at(until, () => end(this.#tooLate(waitMs))))
+      if (until !== Number.POSITIVE_INFINITY) cancels.push(desk.at(until, () => end(this.#unanswered(waitMs))))
     })
     try {
       const holds = await Promise.race([trying, over])
@@ -218,7 +218,9 @@ export class LockGroup {
         const options = { ...wish.options, waitMs: left }
         const hold = reentered instanceof Hold ? reentered : await this.#client.take({ ...wish, options }, left > 0)
         if (hold === undefined) {
-          throw this.#tooLate(waitMs, `: '${wish.line.name}' is held`)
+          throw new LockTimeoutError(
+            `${this.#list()} could not be had together within ${Math.round(waitMs)} ms: '${wish.line.name}' is held.`,
+          )
         }
         leases.push(new Lease(hold))
       }
@@ -232,8 +234,9 @@ export class LockGroup {
     }
   }
 
-  #tooLate(waitMs: number, why = ''): LockTimeoutError {
-    return new LockTimeoutError(`${this.#list()} could not be had together within ${Math.round(waitMs)} ms${why}.`)
+  #unanswered(waitMs: number): BackendError {
+    const message = `The ${this.#client.desk.backend.name} store did not answer for ${this.#list()} within ${Math.round(waitMs)} ms, so whether they are free is unknown.`
+    return new BackendError(message, { retryable: true })
   }
 
   #list(): string {

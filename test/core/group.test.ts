@@ -44,6 +44,44 @@ for (const atomicGroup of [true, false]) {
   })
 }
 
+for (const atomicGroup of [true, false]) {
+  const how = atomicGroup ? 'in one step' : 'one by one'
+
+  test(`a store that fails for a moment, ${how}: who waits for a group goes on`, async () => {
+    const { locks, trouble, at } = troubled({ guarantees: { atomicGroup } })
+    await locks.ready()
+    trouble.join = () => Promise.reject(new BackendError('away', { retryable: true }))
+    const acquiring = locks.all(['a', 'b']).acquire({ wait: '9s' })
+    const trying = expect(locks.all(['a', 'b']).tryAcquire()).rejects.toThrow('away')
+    await at(1_000)
+    await trying
+    delete trouble.join
+    await at(2_000)
+    await (await acquiring).release()
+    await locks.close()
+  })
+}
+
+test('a group that waited too long does not wait for the store to take back what it had', async () => {
+  const { locks, trouble, at, later, view } = troubled()
+  const other = await locks.lock('b').acquire()
+  let late: unknown
+  locks
+    .all(['a', 'b'])
+    .acquire({ wait: '1s' })
+    .catch((error: unknown) => (late = error))
+  await at(500)
+  expect(await view('a')).toHaveLength(1)
+  trouble.leave = () => later(3_000)
+  await at(1_000)
+  expect(late).toBeInstanceOf(LockTimeoutError)
+  expect(await view('a')).toEqual([])
+  delete trouble.leave
+  await at(3_000)
+  await other.release()
+  await locks.close()
+})
+
 test('an abort while a group waits for one of its lines is answered at once, and the others are given back', async () => {
   const { locks, trouble, at, later, view } = troubled()
   const other = await locks.lock('b').acquire()
@@ -79,7 +117,7 @@ for (const atomicGroup of [true, false]) {
       .acquire({ wait: 300 })
       .catch((error: unknown) => (ended = error))
     await at(301)
-    expect(ended).toBeInstanceOf(LockTimeoutError)
+    expect(ended).toMatchObject({ code: 'BACKEND', retryable: true, message: expect.stringContaining('unknown') })
     await at(10_000)
     expect([await view('a'), await view('b')]).toEqual([[], []])
     await locks.close()

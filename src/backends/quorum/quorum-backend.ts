@@ -257,7 +257,7 @@ export class QuorumBackend implements Backend {
     const asked = this.#nodes.filter(({ isAsked }) => isAsked)
     const answers = await poll(asked, Math.max(this.#timeoutMs, 2_000), { ask })
     const good = [...answers.values()].flatMap((vote) => (vote instanceof Error ? [] : [vote.answer]))
-    if (good.length < this.#majority) throw noMajority(this.#nodes, this.#majority, doing)
+    if (good.length < this.#majority) throw noMajority(this.#nodes, this.#majority, doing, { answers })
     return good
   }
 }

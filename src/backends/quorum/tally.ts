@@ -36,6 +36,7 @@ export function tally(nodes: readonly Node[], answers: Answers<Standing[]>, item
       result.errors.set(node, standing.error.message)
     } else {
       result.no.push(node)
+      result.errors.set(node, standing.state === 'gone' ? 'it does not have the ticket' : 'it said no')
       if (standing.state === 'gone') result.gone.push(node)
     }
     if (!vote.counts) result.errors.set(node, `does not count: ${node.unfit ?? 'it was restarted meanwhile'}`)

@@ -30,7 +30,7 @@ export const group: readonly Case[] = [
       const [a, b] = [await connect(), await connect()]
       const names = [name('1'), name('2')]
       const held = await a.lock(names[1]!).acquire()
-      await assert.rejects(b.all(names).acquire({ wait: '150ms' }), LockTimeoutError)
+      await assert.rejects(b.all(names).acquire({ wait: '1s' }), LockTimeoutError)
       await eventually('the first is free again', async () => (await a.view(names[0]!)).length === 0)
       const waiting = b.all(names).acquire()
       await stand(a, names[1]!, 2)

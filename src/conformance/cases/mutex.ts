@@ -60,7 +60,7 @@ export const mutex: readonly Case[] = [
     run: async ({ connect, name }) => {
       const [a, b] = [await connect(), await connect()]
       const held = await a.lock(name()).acquire()
-      await assert.rejects(b.lock(name()).acquire({ wait: '60ms' }), LockTimeoutError)
+      await assert.rejects(b.lock(name()).acquire({ wait: '1s' }), LockTimeoutError)
       await assert.rejects(b.lock(name()).acquire({ wait: 0 }), LockTimeoutError)
       await eventually('only the holder stands', async () => (await a.view(name()))[0]?.tickets.length === 1)
       await held.release()
