@@ -107,17 +107,13 @@ describe('an ensemble of three', () => {
     const [holder, waiter] = [connect(hosts), connect(hosts)]
     const held = await holder.lock('majority').acquire()
     const waiting = acquireThrough(waiter, 'majority')
-    const lostAt = new Promise<number>((resolve) =>
-      held.signal.addEventListener('abort', () => resolve(performance.now())),
-    )
-    const from = performance.now()
     await contestDuring(async () => {
       await Promise.all([leader.kill(), followers[0]!.kill()])
       await sleep(SESSION_MS * 1.5)
+      // The signal came by the holder's own clock: no server was there to say so.
+      expect(held.signal.aborted).toBe(true)
       await Promise.all([leader.start(), followers[0]!.start()])
     })
-    // The signal came by the holder's own clock: no server was there to say so.
-    expect((await lostAt) - from).toBeLessThan(SESSION_MS + 500)
     // Sessions outlive the lack of a leader, so the node still stood: it was given back once a server could be told.
     const next = await waiting
     expect(next.fence).toBeGreaterThan(held.fence)
