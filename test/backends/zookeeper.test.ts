@@ -516,11 +516,38 @@ describe('opening', () => {
     await (await waiting).release()
   })
 
-  test('unfair: a node of another user is shown as it can be', async () => {
+  test('the end of a node that may not be read wakes who waits for it, and it is nobody to take over from', async () => {
+    // By itself a session as long as this looks again after many seconds.
+    const locks = connect({ session: '60s' })
+    await locks.ready()
+    const alice = connect({ user: 'alice', password: 'secret' })
+    await answered<Created>((reply) =>
+      raw.create('/test/mutex/woken', Buffer.alloc(0), OPEN_ACL, MODE.persistent, reply),
+    )
+    const first = await alice.lock('woken').acquire({ owner: 'deploy' })
+    const again = locks.lock('woken', { owner: 'deploy', takeover: true })
+    expect(await again.tryAcquire()).toBeUndefined()
+    const waiting = again.acquire({ wait: '10s' })
+    await vi.waitFor(async () => expect(await children('/test/mutex/woken')).toHaveLength(2), EVENTUALLY)
+    // One that leaves behind the first is told of too, and changes nothing.
+    await expect(locks.lock('woken').acquire({ wait: 50 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' })
+    await first.release()
+    await (await waiting).release()
+  })
+
+  test('unfair: a node of another user is shown as it can be, and is waited for', async () => {
     const locks = connect({ unfair: true })
     await locks.ready()
-    await using hers = await connect({ unfair: true, user: 'alice', password: 'secret' }).lock('hers').acquire()
+    const hers = await connect({ unfair: true, user: 'alice', password: 'secret' })
+      .lock('hers')
+      .acquire({ owner: 'deploy' })
     expect((await locks.view('hers'))[0]!.tickets).toMatchObject([{ fence: hers.fence, host: '', pid: 0 }])
+    const again = locks.lock('hers', { owner: 'deploy', takeover: true })
+    expect(await again.tryAcquire()).toBeUndefined()
+    const waiting = again.acquire({ wait: '20s' })
+    expect(await locks.lock('hers').tryAcquire()).toBeUndefined()
+    await hers.release()
+    await (await waiting).release()
   })
 
   test('unknown parameters and impossible options are refused', async () => {

@@ -117,19 +117,34 @@ test('a creation whose answer was lost is found again by its id', async () => {
   await backend.close()
 })
 
+test('what a failed try left behind is not taken for another that holds', async () => {
+  const locks = connect(proxy.port)
+  await locks.ready()
+  proxy.replies.fault = 'drop'
+  const failed = expect(locks.lock('left').tryAcquire()).rejects.toMatchObject({ code: 'BACKEND', retryable: true })
+  await vi.waitFor(async () => expect(await nodes()).toContain('left'), EVENTUALLY)
+  await failed
+  await proxy.heal()
+  const lease = await vi.waitFor(() => locks.lock('left').tryAcquire(), EVENTUALLY)
+  expect(lease?.state).toBe('held')
+  await lease?.release()
+})
+
 test('a release whose answer was lost is a release, and is done once more where it was not', async () => {
   const backend = await open(proxy.port)
   const one = request('released', randomUUID())
   const ref = { ...one, handle: one.id, keepMs: 0, tombstoneMs: 0 }
   expect((await backend.join([one]))[0]).toMatchObject({ state: 'granted' })
   proxy.replies.fault = 'drop'
+  const asked = proxy.next('replies')
   const leaving = backend.leave([ref])
-  await sleep(100)
+  await asked
   proxy.cutNow()
   await proxy.heal()
   expect((await leaving)[0]).toMatchObject({ retryable: true })
-  // Core asks again, for as long as the ticket may stand; what is left over goes by itself as well.
+  // What is left over goes by itself; and core asks again, for as long as the ticket may stand.
   await vi.waitFor(async () => expect(await nodes()).toEqual([]), EVENTUALLY)
+  expect(await vi.waitFor(() => backend.leave([ref]), EVENTUALLY)).toEqual([true])
   await backend.close()
 })
 

@@ -8,6 +8,7 @@ import type { Doubts } from './doubts.js'
 import { failure } from './failures.js'
 import { decodeHolder, HolderEncoder } from './holder.js'
 import type { LocalLine, OwnTicket } from './local-line.js'
+import { unlessNoAuth } from './look.js'
 import { bySeq, linePath, type Node, nodePrefix, parseNode, type Places } from './names.js'
 import type { Parents } from './parents.js'
 import type { Tickets } from './tickets.js'
@@ -127,7 +128,10 @@ export class Joins {
     const nodes = await this.#readLine(request, path, true)
     await Promise.all(
       nodes.map(async ({ name }) => {
-        const read = await found<Data>((reply) => client.getData(`${path}/${name}`, undefined, reply))
+        // One that this user may not read is another's, as far as can be told.
+        const read = await found<Data>((reply) => client.getData(`${path}/${name}`, undefined, reply)).catch(
+          unlessNoAuth(undefined),
+        )
         const holder = read === undefined ? undefined : decodeHolder(read.data)
         if (holder?.owner !== request.holder.owner || holder.client === request.holder.client) return
         await this.#delete(`${path}/${name}`)
@@ -250,13 +254,22 @@ export class Joins {
     return ticket
   }
 
-  /** Whether a ticket that came now would be granted, as far as one look can tell. */
+  /** Whether a ticket that came now would be granted, as far as a look can tell. */
   async hasRoom(request: JoinRequest): Promise<boolean> {
+    const { tickets, doubts } = this.#parts
     const path = this.#path(request)
     // Those before may be dropped yet; and of a line that only we use there is nothing to read.
-    if (request.takeover || this.#parts.tickets.isFree(request.line)) return true
-    const nodes = await this.#readLine(request, path, false)
-    return grantedCount([...nodes, request]) === nodes.length + 1
+    if (request.takeover || tickets.isFree(request.line)) return true
+    if (fits(request, await this.#readLine(request, path, false))) return true
+    // What an earlier call of ours left behind unanswered, and nobody wants, keeps nobody out for long; nor us.
+    const over = new Set(doubts.over().map(([id]) => id))
+    // The server may be behind, and show who has left: before it is said that others hold it, it has to catch up.
+    const nodes = await this.#readLine(request, path, true)
+    if (fits(request, nodes)) return true
+    const leftovers = nodes.filter(({ id }) => over.has(id))
+    if (leftovers.length === 0) return false
+    await Promise.all(leftovers.map(({ name }) => this.#delete(`${path}/${name}`)))
+    return fits(request, await this.#readLine(request, path, false))
   }
 
   async #readLine(request: JoinRequest, path: string, sync: boolean): Promise<Node[]> {
@@ -270,6 +283,11 @@ export class Joins {
   #delete(path: string): Promise<true | undefined> {
     return found<true>((reply) => this.#parts.client.delete(path, reply))
   }
+}
+
+/** Whether there is room for a ticket behind these. */
+function fits(request: JoinRequest, nodes: readonly Node[]): boolean {
+  return grantedCount([...nodes, request]) === nodes.length + 1
 }
 
 /** The paths of lines that get more than one ticket at a time. */

@@ -10,6 +10,7 @@ import type { OwnTicket } from './local-line.js'
 import type { Look } from './look.js'
 import type { Online } from './online.js'
 import type { Tickets } from './tickets.js'
+import { ASKED_AGAIN_MS, Tombstones } from './tombstones.js'
 
 export interface LeavingParts {
   readonly client: ZooKeeperClient
@@ -22,6 +23,8 @@ export interface LeavingParts {
 /** Leaving the line: the ticket's node is deleted, and whoever is next among ours is judged in the same breath. */
 export class Leaving {
   readonly #parts: LeavingParts
+  /** Tickets that went behind the back of those who asked for it: asked again, they are told yes. */
+  readonly #tidied = new Tombstones()
 
   constructor(parts: LeavingParts) {
     this.#parts = parts
@@ -53,7 +56,11 @@ export class Leaving {
 
   /** What nobody wants goes, now that a server can be told. */
   tidy(tickets: Iterable<OwnTicket>): void {
-    for (const ticket of tickets) if (ticket.unwanted) void this.delete(ticket).catch(ignore)
+    for (const ticket of tickets) {
+      if (!ticket.unwanted) continue
+      const noted = (left: boolean): void => void (left && this.#tidied.bury(ticket.id, ASKED_AGAIN_MS))
+      this.delete(ticket).then(noted, ignore)
+    }
   }
 
   /** The same for creations of which it is not known whether they were done. */
@@ -89,7 +96,8 @@ export class Leaving {
     if (error.code === CODE.sessionExpired) return false
     if (last || error.code !== CODE.connectionLoss) throw error
     await this.#parts.online.soon('leave')
-    return this.#parts.tickets.get(ticket.id) === ticket && (await this.delete(ticket, undefined, true))
+    if (this.#parts.tickets.get(ticket.id) !== ticket) return this.#tidied.has(ticket.id)
+    return await this.delete(ticket, undefined, true)
   }
 
   async #leave({ line, id, handle }: LeaveRequest, together?: Deletion[]): Promise<boolean> {
@@ -97,7 +105,7 @@ export class Leaving {
     if (ticket !== undefined && handle === undefined) return await this.#evict(ticket)
     if (ticket !== undefined) return handle === id && (await this.delete(ticket, together))
     // Neither ours nor possibly ours, and no eviction: it went with its session.
-    if (handle !== undefined && this.#parts.doubts.get(id) === undefined) return false
+    if (handle !== undefined && this.#parts.doubts.get(id) === undefined) return this.#tidied.has(id)
     return await this.#search(line, id)
   }
 

@@ -37,6 +37,8 @@ export function lineKey({ kind, name }: LineKey): string {
 interface Place extends Node {
   own?: OwnTicket
   watcher?: Watcher
+  /** This user may not read it, and is not told of its end. */
+  unreadable?: boolean
   /** Those of ours that cannot be granted before this one (or another of their guards) has left. */
   dependents?: Set<Place>
 }
@@ -79,7 +81,9 @@ export class LocalLine {
   /** Whether the last ticket came right after all that was known: then the next one may as well. */
   #quiet = false
   #parentWatcher: Watcher | undefined
-  /** Whether the server has set that watch. Only then may what is known outlive our last ticket here. */
+  /** Set while the list of nodes is watched, for the sake of those that may not be read. */
+  #listWatcher: Watcher | undefined
+  /** Whether the server has set the watch on the parent. Only then may what is known outlive our last ticket here. */
   #parentWatched = false
   #asking = false
   #listedAt = Number.NEGATIVE_INFINITY
@@ -167,10 +171,10 @@ export class LocalLine {
   }
 
   /** Reads the whole line, and judges by it. `reply` is called after that. */
-  refresh(reply?: (error: ZooKeeperError | undefined) => void): void {
+  refresh(reply?: (error: ZooKeeperError | undefined) => void, watcher?: Watcher): void {
     this.#asking = true
     const askedAt = performance.now()
-    this.#client.getChildren(this.path, undefined, (error, children) => {
+    this.#client.getChildren(this.path, watcher, (error, children) => {
       this.#asking = false
       // Not there any more: then neither are our tickets. Other errors say nothing; the session reads again.
       if (error === undefined || error.code === CODE.noNode) this.#apply(children ?? [])
@@ -209,8 +213,11 @@ export class LocalLine {
     this.#places = []
     this.#own.clear()
     this.#knownTo = undefined
+    const { watches } = this.#client.session
+    if (this.#listWatcher !== undefined) watches.remove('child', this.path, this.#listWatcher)
+    this.#listWatcher = undefined
     if (this.#parentWatcher === undefined) return
-    this.#client.session.watches.remove('data', this.path, this.#parentWatcher)
+    watches.remove('data', this.path, this.#parentWatcher)
     this.#parentWatcher = undefined
     this.#parentWatched = false
   }
@@ -319,6 +326,7 @@ export class LocalLine {
   }
 
   #watch(place: Place): void {
+    if (place.unreadable === true) return this.#watchList()
     const watcher: Watcher = ({ type }) => {
       delete place.watcher
       if (type === EVENT.deleted) this.gone(place)
@@ -330,7 +338,27 @@ export class LocalLine {
       delete place.watcher
       // A broken connection reads all lines again once it is back.
       if (error.code === CODE.noNode) this.gone(place)
+      if (error.code !== CODE.noAuth) return
+      place.unreadable = true
+      this.#watchList()
     })
+  }
+
+  /**
+   * The servers tell nobody of the end of a node that he may not read, but whoever may list the line is told that it
+   * changed: every time that somebody comes or goes, until none of those he waits for is such a node.
+   */
+  #watchList(): void {
+    if (this.#listWatcher !== undefined) return
+    const watcher: Watcher = () => {
+      this.#listWatcher = undefined
+      this.refresh()
+    }
+    this.#listWatcher = watcher
+    const replied = (error: ZooKeeperError | undefined): void => {
+      if (error !== undefined && this.#listWatcher === watcher) this.#listWatcher = undefined
+    }
+    this.refresh(replied, watcher)
   }
 
   #unwatch(place: Place): void {

@@ -141,12 +141,16 @@ export class Look {
 /** What a node holds; where this user may not read it, no more than that it stands. */
 export async function readOrSee(client: ZooKeeperClient, path: string): Promise<Data | undefined> {
   const read = await found<Data>((reply) => client.getData(path, undefined, reply)).catch(unlessNoAuth(null))
-  if (read !== null) return read
+  return read === null ? await see(client, path) : read
+}
+
+/** A node that this user may not read. */
+export async function see(client: ZooKeeperClient, path: string): Promise<Data | undefined> {
   const stat = await found<Stat>((reply) => client.exists(path, undefined, reply))
   return stat === undefined ? undefined : { data: Buffer.alloc(0), stat }
 }
 
-function unlessNoAuth<T>(instead: T): (error: unknown) => T {
+export function unlessNoAuth<T>(instead: T): (error: unknown) => T {
   return (error) => {
     if (error instanceof ZooKeeperError && error.code === CODE.noAuth) return instead
     throw error

@@ -1,3 +1,6 @@
+/** Whoever asked for a ticket to go and was not answered asks again sooner than this. */
+export const ASKED_AGAIN_MS = 60_000
+
 /**
  * Ids whose ticket was left while a join of it was unanswered: such a join, tried again, finds it gone.
  * They need not be on the servers: only this client ever joins under its ids, and a request of its own that

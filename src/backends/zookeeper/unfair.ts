@@ -17,11 +17,11 @@ import { EVENT, MODE } from './client/protocol.js'
 import { failure } from './failures.js'
 import { GUARANTEES, SessionPromise } from './guarantees.js'
 import { decodeHolder, encodeHolder, foreignHolder } from './holder.js'
-import { readOrSee } from './look.js'
+import { readOrSee, see, unlessNoAuth } from './look.js'
 import { decodeSegment, encodeSegment } from './names.js'
 import { connectFirst, Online } from './online.js'
 import { Parents } from './parents.js'
-import { Tombstones } from './tombstones.js'
+import { ASKED_AGAIN_MS, Tombstones } from './tombstones.js'
 
 const UNFAIR: Omit<Guarantees, 'minTtlMs'> = {
   ...GUARANTEES,
@@ -55,6 +55,8 @@ export class UnfairBackend implements Backend {
   readonly #folder: string
   readonly #racers = new Map<string, Racer>()
   readonly #tombstones = new Tombstones()
+  /** Tickets that went behind the back of those who asked for it: asked again, they are told yes. */
+  readonly #tidied = new Tombstones()
   readonly #watched = new Set<string>()
   #events: BackendEvents | undefined
 
@@ -174,7 +176,7 @@ export class UnfairBackend implements Backend {
     return { state: 'waiting', ahead: 1, ttlMs, lookAgainMs: session.timeoutMs }
   }
 
-  async #create(racer: Racer): Promise<void> {
+  async #create(racer: Racer, again = true): Promise<void> {
     if (racer.over === true || this.#racers.get(racer.request.id) !== racer) return
     const { id } = racer.request
     const data = Buffer.from(JSON.stringify({ ...(JSON.parse(encodeHolder(racer.request).toString()) as object), id }))
@@ -191,10 +193,25 @@ export class UnfairBackend implements Backend {
       return []
     })
     if (created !== undefined) await this.#won(racer, created.stat.czxid)
-    else if (node === undefined) return await this.#create(racer)
-    // An earlier creation whose answer was lost. What an ended session left behind is not ours.
-    else if (idOf(node.data) === id && node.stat.ephemeralOwner === this.#client.session.id)
-      racer.order = node.stat.czxid
+    else if (node === undefined) await this.#create(racer)
+    // What an ended session left behind is not ours.
+    else if (node.stat.ephemeralOwner === this.#client.session.id) await this.#standsBefore(racer, node, again)
+  }
+
+  /** A node of this very session was there already. */
+  async #standsBefore(racer: Racer, { data, stat }: Data, again: boolean): Promise<void> {
+    const before = this.#racers.get(idOf(data))
+    if (before === racer) {
+      // An earlier creation whose answer was lost.
+      racer.order = stat.czxid
+    } else if (before?.over === true) {
+      // Nobody wants it any more: it keeps nobody out for long, nor us.
+      await this.#leave({ ...before.request, handle: before.request.id })
+      await this.#create(racer)
+    } else if (before === undefined && again) {
+      // It has just left.
+      await this.#create(racer, false)
+    }
   }
 
   async #won(racer: Racer, order: bigint): Promise<void> {
@@ -220,7 +237,8 @@ export class UnfairBackend implements Backend {
     return false
   }
 
-  #read(path: string, racer?: Racer): Promise<Data | undefined> {
+  /** Of a node that this user may not read no more is seen than that it stands; its end is found by the next look. */
+  async #read(path: string, racer?: Racer): Promise<Data | undefined> {
     const watch = racer !== undefined && !this.#watched.has(path)
     if (watch) this.#watched.add(path)
     const watcher = watch ? ({ type }: { type: number }) => this.#went(path, type) : undefined
@@ -229,7 +247,8 @@ export class UnfairBackend implements Backend {
         if (error !== undefined && watch) this.#watched.delete(path)
         reply(error, value)
       })
-    return found<Data>(ask)
+    const read = await found<Data>(ask).catch(unlessNoAuth(null))
+    return read === null ? await see(this.#client, path) : read
   }
 
   /** The node went: if it was ours it was taken from us; else the first of this process that waits runs for it. */
@@ -239,7 +258,8 @@ export class UnfairBackend implements Backend {
     const holder = here.find(({ order }) => order !== undefined)
     if (holder !== undefined && type === EVENT.deleted) {
       this.#racers.delete(holder.request.id)
-      if (holder.deleting !== true) this.#events?.lost([holder.request.id])
+      if (holder.deleting === true) this.#tidied.bury(holder.request.id, ASKED_AGAIN_MS)
+      else this.#events?.lost([holder.request.id])
     } else if (holder !== undefined) {
       // Somebody wrote to it, and the watch is used up. What cannot be asked now is asked by the next renewal.
       const gone = (stands: boolean): void => void (stands || this.#events?.lost([holder.request.id]))
@@ -256,7 +276,7 @@ export class UnfairBackend implements Backend {
   async #leave({ line, id, handle }: Pick<LeaveRequest, 'line' | 'id' | 'handle'>): Promise<boolean> {
     if (handle === undefined) return await this.#evict(this.#path(line), id)
     const racer = this.#racers.get(id)
-    if (racer === undefined) return false
+    if (racer === undefined) return this.#tidied.has(id)
     // One at a time. Two that both read the node as ours would both delete it: the first ours, and the second, when
     // somebody was quick between them, another's.
     racer.leaving ??= this.#depart(racer).finally(() => void (racer.leaving = undefined))
@@ -297,7 +317,8 @@ export class UnfairBackend implements Backend {
     if (fresh) return
     const paths = new Set<string>()
     for (const { request, path, order, over } of this.#racers.values()) {
-      if (over === true) void this.#leave({ ...request, handle: request.id }).catch(ignore)
+      const noted = (left: boolean): void => void (left && this.#tidied.bury(request.id, ASKED_AGAIN_MS))
+      if (over === true) this.#leave({ ...request, handle: request.id }).then(noted, ignore)
       else if (order === undefined) paths.add(path)
     }
     for (const path of paths) this.#went(path, 0)
