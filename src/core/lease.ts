@@ -69,6 +69,7 @@ export class Lease implements AsyncDisposable {
       const ttlMs = durationMs(ttl, 'ttl')
       checkLease(desk.backend.name, desk.backend.guarantees, { ...place.wish.options, ttlMs })
       place.changeTtl(ttlMs, desk.clock.now())
+      if (this.state !== 'lost') desk.keeper.renewals.beat(place)
     }
     await this.#renew()
   }

@@ -79,6 +79,8 @@ export class Place implements Sleeper, Receiver<Standing>, Member<Place> {
   #strayUntil = Number.NEGATIVE_INFINITY
   /** The lease that a renewal from before the ttl was made longer may still set on the store, and until when it may. */
   #shorter: { readonly leaseMs: number; until: number } | undefined = undefined
+  /** Until when it may stand by a longer lease from before the ttl was made shorter. */
+  #standsUntil = Number.NEGATIVE_INFINITY
   lostBecause: unknown = undefined
   /** Released, and kept alive for the rest of its `minHold` by this process. */
   kept = false
@@ -153,6 +155,15 @@ export class Place implements Sleeper, Receiver<Standing>, Member<Place> {
       this.#shorter = { leaseMs: this.#atMost(this.storeTtlMs, now), until: now + CALL_LIFE_MS }
     }
     this.ttlMs = ttlMs
+    if (now + this.storeTtlMs < this.leaseSentAt + this.leaseMs) this.#shorten(now)
+  }
+
+  /** The store may have been told of the shorter ttl, and end the hold by it, though its answer is lost. */
+  #shorten(now: number): void {
+    // Or it was not told: then the ticket stands for as long as before.
+    this.#standsUntil = this.lapsesAt
+    this.leased(now, this.storeTtlMs)
+    this.deadline = Math.min(this.deadline, this.believedUntil)
   }
 
   /** A renewal is over. Not answered, it may still arrive; all answered, none of them is under way any more. */
@@ -177,7 +188,10 @@ export class Place implements Sleeper, Receiver<Standing>, Member<Place> {
 
   /** When the ticket is surely gone from the store, left or not. */
   get lapsesAt(): number {
-    return this.leaseSentAt + Math.max(this.leaseMs, this.storeTtlMs) + driftMs(this.leaseMs)
+    return Math.max(
+      this.#standsUntil,
+      this.leaseSentAt + Math.max(this.leaseMs, this.storeTtlMs) + driftMs(this.leaseMs),
+    )
   }
 
   /** Until when the store must be told that the ticket leaves: it may stand, or a join of it may still arrive. */

@@ -280,3 +280,33 @@ test('a store that broke and was back while one waited has said so', async () =>
   await at(6_000)
   expect(await outcome()).toMatchObject({ code: 'LOCK_TIMEOUT' })
 })
+
+test('a renewal to a shorter ttl whose answer is lost is believed in no longer than the store may keep it', async () => {
+  const { backend, locks, at } = troubled()
+  const inside = { ...backend }
+  const lease = await locks.lock('x').acquire({ ttl: '9s' })
+  backend.renew = async (tickets) => {
+    await inside.renew(tickets)
+    backend.renew = broken
+    throw new BackendError('the answer is lost', { retryable: true })
+  }
+  await expect(lease.renew('1s')).rejects.toThrow('the answer is lost')
+  expect(lease.remainingMs).toBeLessThan(1_000)
+  await at(1_000)
+  expect(lease.signal.aborted).toBe(true)
+  expect(lease.state).toBe('lost')
+  await locks.close()
+})
+
+test('a renewal to a shorter ttl that had no answer is made again in time', async () => {
+  const { backend, locks, at } = troubled()
+  const inside = { ...backend }
+  const lease = await locks.lock('x').acquire({ ttl: '9s' })
+  backend.renew = broken
+  await expect(lease.renew('1s')).rejects.toThrow('broken')
+  backend.renew = (tickets) => inside.renew(tickets)
+  await at(5_000)
+  expect(lease.state).toBe('held')
+  expect(lease.remainingMs).toBeLessThan(1_000)
+  await locks.close()
+})

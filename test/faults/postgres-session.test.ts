@@ -222,6 +222,32 @@ test("the client's wall clock an hour off: its hold lasts as long as it says", a
   await holdWithClockOff(`${server.url}?mode=session`, await open(), TTL_MS)
 })
 
+test('a try whose answer was lost is not refused by what it may have got itself: the outcome is unknown', async () => {
+  const proxy = await startProxy({ port: server.port })
+  try {
+    const locks = await open(server.url.replace(`:${server.port}/`, `:${proxy.port}/`))
+    proxy.strands = true
+    const lost = proxy.next('requests', 'pg_try_advisory_lock').then(() => {
+      proxy.replies.fault = 'drop'
+      return proxy.next('replies')
+    })
+    const tried = locks
+      .lock('own')
+      .tryAcquire()
+      .catch((error: unknown) => error)
+    await within('its answer is lost', lost)
+    await proxy.heal()
+    expect(await within('told', tried, 30_000)).toMatchObject({ code: 'BACKEND', retryable: true })
+    // The server hears of the end of that session at last.
+    proxy.strands = false
+    proxy.cutNow()
+    await (await within('free', locks.lock('own').acquire(), 30_000)).release()
+  } finally {
+    await proxy.heal()
+    await proxy.stop()
+  }
+})
+
 test('what others can see goes with its client, and what a killed one left is removed by the next', async () => {
   const count = async (like: string) => {
     const text = 'SELECT count(*)::int AS n FROM holdfast.session_ticket WHERE line LIKE $1'

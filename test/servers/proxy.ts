@@ -29,6 +29,8 @@ export interface Proxy {
   readonly requests: ProxyWay
   /** Server to client. */
   readonly replies: ProxyWay
+  /** The server is not told when a client's end closes: as where the way between them is gone. */
+  strands: boolean
   /** The connections that are open now, and how many there ever were. */
   readonly open: number
   readonly accepted: number
@@ -72,6 +74,7 @@ class TcpProxy implements Proxy {
   #watchers: Watcher[] = []
   #kept: (() => void)[] = []
   #server: NetServer | undefined
+  strands = false
   port = 0
   accepted = 0
   #open = 0
@@ -149,7 +152,7 @@ class TcpProxy implements Proxy {
       from.on('error', () => from.destroy())
       from.on('close', () => {
         this.#sockets.delete(from)
-        to.destroy()
+        if (from === server || !this.strands) to.destroy()
       })
     }
     client.once('close', () => (this.#open -= 1))

@@ -27,6 +27,8 @@ export class Doors {
   readonly #options: DoorsOptions
   readonly #lines = new Map<string, LocalLine>()
   readonly #tickets = new Map<string, SessionTicket>()
+  /** Tries that had no answer: the lock may be had by a session of ours that the server does not know to be gone. */
+  readonly #unsure = new Set<string>()
   readonly #queue: Queue
 
   constructor(sessions: Sessions, options: DoorsOptions) {
@@ -47,6 +49,16 @@ export class Doors {
 
   find(id: string): SessionTicket | undefined {
     return this.#tickets.get(id)
+  }
+
+  /** Whether an earlier try of this id had no answer: what refuses it now may be what that one got. */
+  isUnsure(id: string): boolean {
+    return this.#unsure.has(id)
+  }
+
+  /** Nobody asks for it any more. */
+  forgetTry(id: string): void {
+    if (this.#unsure.size > 0) this.#unsure.delete(id)
   }
 
   /** The name of a line's lock on the server. */
@@ -164,7 +176,10 @@ export class Doors {
       this.#options.draw,
       tries.map(({ line }) => line),
       ttlMs,
-    )
+    ).catch((error: unknown) => {
+      if (desk.over) for (const { request } of tries) if (!request.wait) this.#unsure.add(request.id)
+      throw error
+    })
     const unwanted: LocalLine[] = []
     for (const [i, ticket] of tries.entries()) {
       const { line, request } = ticket

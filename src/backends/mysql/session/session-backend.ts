@@ -117,10 +117,15 @@ export class SessionBackend implements Backend {
     return requests.map((request, i) => {
       if (known[i] !== undefined) return known[i]
       const ticket = this.#doors.find(request.id)
-      if (ticket === undefined) return this.#tombstones.has(request.id) ? { state: 'gone' } : { state: 'refused' }
+      if (ticket === undefined) return this.#notFound(request)
       this.#register.put(ticket)
       return this.#standing(request)
     })
+  }
+
+  #notFound({ id }: JoinRequest): Standing {
+    if (this.#tombstones.has(id)) return { state: 'gone' }
+    return this.#doors.isUnsure(id) ? unsure() : { state: 'refused' }
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<Standing[]> {
@@ -162,7 +167,10 @@ export class SessionBackend implements Backend {
   }
 
   async leave(requests: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
-    for (const { id, tombstoneMs } of requests) if (tombstoneMs > 0) this.#tombstones.put(id, tombstoneMs)
+    for (const { id, tombstoneMs } of requests) {
+      if (tombstoneMs > 0) this.#tombstones.put(id, tombstoneMs)
+      this.#doors.forgetTry(id)
+    }
     const ours = requests.flatMap(({ id, handle }) => {
       const ticket = this.#doors.find(id)
       return ticket === undefined || (handle !== undefined && handle !== id) ? [] : [ticket]
@@ -246,4 +254,13 @@ function refusal(why: string): Standing {
     state: 'failed',
     error: new BackendError(`MySQL in session mode: ${why}. Use lease mode.`, { retryable: false }),
   }
+}
+
+/** Neither yes nor no: core asks again, and says so in the end. */
+function unsure(): Standing {
+  const error = new BackendError(
+    'MySQL in session mode: the lock is taken, perhaps by our own try before, whose session broke.',
+    { retryable: true },
+  )
+  return { state: 'failed', error }
 }

@@ -141,6 +141,7 @@ export class SessionBackend implements Backend {
     const answers = new Map<string, boolean | BackendError>()
     for (const { id, handle, tombstoneMs } of requests) {
       if (tombstoneMs > 0) this.#tombstones.put(id, tombstoneMs)
+      this.#doors.forgetTry(id)
       const ticket = this.#doors.find(id)
       if (ticket === undefined) {
         if (handle === undefined) answers.set(id, await evictElsewhere(this.#register, this.#notes, id))
@@ -195,7 +196,10 @@ export class SessionBackend implements Backend {
 
   #standing({ id, ttlMs, waitTtlMs }: { id: string; ttlMs: number; waitTtlMs?: number }): Standing {
     const ticket = this.#doors.find(id)
-    if (ticket === undefined) return this.#doors.wasRefused(id) ? { state: 'refused' } : { state: 'gone' }
+    if (ticket === undefined) {
+      if (!this.#doors.wasRefused(id)) return { state: 'gone' }
+      return this.#doors.isUnsure(id) ? unsure() : { state: 'refused' }
+    }
     if (ticket.order !== undefined) return { state: 'granted', order: ticket.order, ttlMs }
     return { state: 'waiting', ttlMs: waitTtlMs ?? ttlMs, ...this.#doors.outlook(ticket) }
   }
@@ -255,6 +259,15 @@ export class SessionBackend implements Backend {
 
 function refusal(why: string): Standing {
   const error = new BackendError(`PostgreSQL in session mode: ${why}.`, { retryable: false })
+  return { state: 'failed', error }
+}
+
+/** Neither yes nor no: core asks again, and says so in the end. */
+function unsure(): Standing {
+  const error = new BackendError(
+    'PostgreSQL in session mode: the lock is taken, perhaps by our own try before, whose session broke.',
+    { retryable: true },
+  )
   return { state: 'failed', error }
 }
 

@@ -21,6 +21,8 @@ export class Doorkeeper {
   readonly #lines = new Map<string, LocalLine>()
   readonly #tickets = new Map<string, Ticket>()
   readonly #refused = new Set<string>()
+  /** Tries that had no answer: the lock may be had by a session of ours that the server does not know to be gone. */
+  readonly #unsure = new Set<string>()
 
   constructor(posts: Posts, schema: string, granted: (ticket: Ticket, post: Post, order: bigint) => void) {
     this.#posts = posts
@@ -40,6 +42,16 @@ export class Doorkeeper {
   /** True once, for a ticket that was refused by the last call that brought it. */
   wasRefused(id: string): boolean {
     return this.#refused.delete(id)
+  }
+
+  /** Whether an earlier try of this id had no answer: what refuses it now may be what that one got. */
+  isUnsure(id: string): boolean {
+    return this.#unsure.has(id)
+  }
+
+  /** Nobody asks for it any more. */
+  forgetTry(id: string): void {
+    if (this.#unsure.size > 0) this.#unsure.delete(id)
   }
 
   /** Tries what may be tried, and lines up or refuses the rest. */
@@ -138,6 +150,7 @@ export class Doorkeeper {
     ).catch((error: unknown) => {
       // A statement that fails gives back no lock it got: only the end of its session does.
       desk.end()
+      for (const { id, mayWait } of admitted) if (!mayWait) this.#unsure.add(id)
       throw error
     })
     const late: Ticket[] = []
