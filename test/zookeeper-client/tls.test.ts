@@ -56,7 +56,7 @@ describe('a server that speaks TLS itself', () => {
     await rm(directory, { recursive: true })
   })
 
-  const url = (query: string): string => `zookeeper://127.0.0.1:${port}/tls?session=3s&tick=200ms&tls=true${query}`
+  const url = (query: string): string => `zookeeper://127.0.0.1:${port}/tls?session=15s&tick=200ms&tls=true${query}`
   const own = (name: string): string => `&cert=${file(`${name}.pem`)}&key=${file(`${name}.key`)}`
 
   test('with a certificate of ours that it trusts, and its own that we trust', async () => {
