@@ -72,6 +72,7 @@ export class Renewals {
     const { result, sentAt } = answer
     place.lastAnswerAt = this.#desk.clock.now()
     if (result.state === 'failed') throw result.error
+    place.failures = 0
     this.#believer.take(place, result, sentAt)
   }
 

@@ -185,6 +185,29 @@ test('a shorter renewal that was never answered bounds belief for as long as it 
   await lease.release()
 })
 
+test('a second outage is met with as short a pause as the first', async () => {
+  const { locks, trouble, at } = troubled()
+  const lease = await locks.lock('x').acquire()
+  let tries = 0
+  const asked = async (): Promise<number> => {
+    tries = 0
+    trouble.renew = () => {
+      tries += 1
+      return broken()
+    }
+    // From the next renewal on, at a third of the ttl.
+    await at(5_000)
+    delete trouble.renew
+    await at(2_000)
+    expect(lease.state).toBe('held')
+    return tries
+  }
+  const first = await asked()
+  expect(first).toBeGreaterThan(6)
+  expect(await asked()).toBeGreaterThan(6)
+  await lease.release()
+})
+
 test('a release asks for the whole time of a call, although the lease lapses or has lapsed meanwhile', async () => {
   const { locks, trouble, at } = troubled()
   const [lapsing, lapsed] = await Promise.all(
