@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { BackendError } from '../../src/core/errors.js'
 import type { Holdfast } from '../../src/core/holdfast.js'
 import { type Proxy, startProxy } from '../servers/index.js'
+import { cutWhereItMoves } from './cutting.js'
 import { ThreeRedis } from './three-redis.js'
 
 /**
@@ -184,8 +185,7 @@ describe('two of three servers break under a call', () => {
     const both = [await client(), await client()]
     let inside = 0
     let most = 0
-    let turn = 0
-    const cutting = setInterval(() => proxies[(turn += 1) % 3]!.cutNow(), 100)
+    const stopCutting = cutWhereItMoves(proxies, 100, 60)
     let fence = 0n
     for (let i = 0; i < 20; i += 1) {
       await Promise.all(
@@ -204,7 +204,7 @@ describe('two of three servers break under a call', () => {
         ),
       )
     }
-    clearInterval(cutting)
+    stopCutting()
     expect(most).toBe(1)
     await eventually('nothing of it is left', isFree('cut'))
   })
