@@ -1,4 +1,5 @@
 import type { LeaveRequest } from '../../core/backend.js'
+import { lineText } from '../../core/line.js'
 
 /** A join that was broken off may arrive late: for so long it finds a tombstone. */
 export const TOMBSTONE_MS = 60_000
@@ -28,6 +29,11 @@ export class Debts {
 
   get size(): number {
     return this.#debts.size
+  }
+
+  /** Where a ticket is owed. */
+  lines(): Set<string> {
+    return new Set([...this.#debts.values()].map(({ leave }) => lineText(leave.line)))
   }
 
   owe(leave: LeaveRequest, now: number): void {

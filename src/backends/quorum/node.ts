@@ -1,14 +1,16 @@
 import type { FloorBackend, JoinRequest, LeaveRequest, Origin, RenewRequest, Standing } from '../../core/backend.js'
 import { BackendError } from '../../core/errors.js'
-import { Debts } from './debts.js'
+import { Goodbyes } from './goodbyes.js'
 import { twinText } from './twins.js'
 
 /** `uptime` is told in whole seconds. */
 const UPTIME_GRAIN_MS = 1_000
 const FIRST_RETRY_MS = 100
 const LONGEST_RETRY_MS = 2_000
-/** A server that did not take its debts is out of reach, mostly; then it is told when it is back. */
-const OWE_AGAIN_MS = 500
+const LINGERING: Standing = {
+  state: 'failed',
+  error: new BackendError('an earlier ticket of this client may still stand there', { retryable: true }),
+}
 
 /**
  * One server of a quorum: keeps the connection, and knows whether its word counts.
@@ -27,8 +29,7 @@ export class Node {
   /** The run of the server that it was last seen to lead to. */
   run: string | undefined
   readonly #options: NodeOptions
-  readonly #debts: Debts
-  #tellDebtsAt = 0
+  readonly #goodbyes: Goodbyes
   /** An earlier way to the same server: that one is asked, and this one is not, or they would get in each other's way. */
   #twin: Node | undefined
   #opening: Promise<void> = Promise.resolve()
@@ -43,7 +44,7 @@ export class Node {
     this.backend = backend
     this.label = label
     this.#options = options
-    this.#debts = new Debts(options.maxTtlMs)
+    this.#goodbyes = new Goodbyes(backend, options.maxTtlMs)
   }
 
   /** Resolves when the server has been asked once, whatever it said. Goes on trying until closed. */
@@ -57,8 +58,14 @@ export class Node {
 
   join(requests: readonly JoinRequest[]): Promise<Standing[]> {
     if (!this.isAsked) return this.#notAsked()
-    if (this.#debts.size > 0) this.#tellDebts()
-    return this.backend.join(requests)
+    this.#goodbyes.tellDebts()
+    const lingering = this.#goodbyes.mayLinger(requests)
+    const joining = this.backend.join(requests)
+    if (lingering === undefined) return joining
+    // Its "no" may be to a ticket of this very client that is on its way out: that is neither yes nor no.
+    return joining.then((standings) =>
+      standings.map((standing, i) => (lingering[i] && standing.state === 'refused' ? LINGERING : standing)),
+    )
   }
 
   renew(requests: readonly RenewRequest[]): Promise<Standing[]> {
@@ -67,8 +74,8 @@ export class Node {
 
   leave(requests: readonly LeaveRequest[]): Promise<(boolean | BackendError)[]> {
     if (!this.isAsked) return this.#notAsked()
-    if (this.#debts.size > 0) this.#tellDebts()
-    return this.backend.leave(requests)
+    this.#goodbyes.tellDebts()
+    return this.#goodbyes.send(requests)
   }
 
   /**
@@ -77,9 +84,7 @@ export class Node {
    */
   owe(leaves: readonly LeaveRequest[]): void {
     // Nothing was sent to a server that was never reached, and its other way is told what a twin is not.
-    if (!this.isAsked) return
-    const now = performance.now()
-    for (const leave of leaves) this.#debts.owe(leave, now)
+    if (this.isAsked) this.#goodbyes.owe(leaves)
   }
 
   /** Leaves; what is not confirmed is owed. Never rejects. */
@@ -164,7 +169,7 @@ export class Node {
       if (this.#closed) return await this.backend.close()
       this.#opened = true
       this.#failures = 0
-      this.#tellDebts()
+      this.#goodbyes.tellDebts()
     } catch (error) {
       this.unfit = error instanceof Error ? error.message : String(error)
       this.#later(() => void this.start())
@@ -195,32 +200,9 @@ export class Node {
   // The connection was broken and is there again: it may lead to another run of the server.
   #doubt(): void {
     this.unfit = 'it was out of reach'
-    this.#tellDebtsAt = 0
-    this.#tellDebts()
+    this.#goodbyes.tellDebtsAtOnce()
     if (this.#checking) this.#again = true
     else void this.check()
-  }
-
-  // Sent in this very turn: what is asked next comes after it.
-  #tellDebts(): void {
-    const now = performance.now()
-    if (now < this.#tellDebtsAt) return
-    const due = this.#debts.due(now)
-    for (let from = 0; from < due.length; from += this.backend.maxBatch) {
-      const some = due.slice(from, from + this.backend.maxBatch)
-      this.backend.leave(some).then(
-        (answers) => {
-          for (const [i, { id }] of some.entries()) {
-            if (typeof answers[i] === 'boolean') this.#debts.paid(id)
-            else this.#debts.failed(id)
-          }
-        },
-        () => {
-          this.#tellDebtsAt = performance.now() + OWE_AGAIN_MS
-          for (const { id } of some) this.#debts.failed(id)
-        },
-      )
-    }
   }
 
   #yield(twin: Node): void {
