@@ -12,9 +12,19 @@ const MOST_EARLIER = 30
 /** Drops the tickets that this owner has in the line from an earlier life. */
 export async function dropEarlier(store: Store, request: JoinRequest): Promise<void> {
   const { key, end } = store.keys.line(request.line)
+  const tombstone = store.keys.tombstone(request.id)
   for (;;) {
-    const [line] = await runReads(store, [[{ op: 'range', key, rangeEnd: end, sort: 'oldest' }]])
-    const earlier = (line?.responses[0]?.range?.kvs ?? []).filter((kv) => {
+    const [line] = await runReads(store, [
+      [
+        { op: 'range', key, rangeEnd: end, sort: 'oldest' },
+        { op: 'range', key: tombstone, keysOnly: true },
+      ],
+    ])
+    const [tickets, buried] = line?.responses ?? []
+    const kvs = tickets?.range?.kvs ?? []
+    // Once: a copy of the join that arrives later must not drop who came after it.
+    if ((buried?.range?.count ?? 0) > 0 || kvs.some((kv) => readNote(kv)?.id === request.id)) return
+    const earlier = kvs.filter((kv) => {
       const note = readNote(kv)
       // What was released already keeps others out on purpose (minHold): it stays.
       if (note === undefined || note.left === true) return false
@@ -28,6 +38,7 @@ export async function dropEarlier(store: Store, request: JoinRequest): Promise<v
     // One letter a client and Txn: a key is put once. The others learn it at their next renewal.
     const letters = new Map(drops.flatMap(({ letter }) => (letter === undefined ? [] : [[letter.key, letter]])))
     const success = [...drops.map(({ drop }) => drop), ...letters.values()]
+    compare.push({ key: tombstone, target: 'version', is: '=', value: 0 })
     await runTxn(store, { compare, success, failure: [] })
   }
 }

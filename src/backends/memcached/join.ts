@@ -118,7 +118,10 @@ class Join {
 
   async #withoutTakenOver(seen: Snapshot): Promise<LineValue> {
     this.#dropped.clear()
-    const takers = this.#requests.filter(({ takeover }) => takeover)
+    // Once: a copy of the join that arrives later must not drop who came after it.
+    const isKnown = (id: string): boolean =>
+      find(seen.value, id) !== undefined || seen.value.tombstones.some((tombstone) => tombstone.id === id)
+    const takers = this.#requests.filter(({ takeover, id }) => takeover && !isKnown(id))
     const others = seen.value.entries.filter(({ left }) => !left)
     if (takers.length === 0 || others.length === 0) return seen.value
     const holders = await readHolders(this.#store, others, seen)

@@ -99,9 +99,11 @@ function takeoverSql(tables: Tables, items: readonly Joining[]): string[] {
     const { owner, client } = request.holder
     const ofOwner = startsWith(`${JSON.stringify([owner]).slice(0, -1)},`)
     const ofClient = startsWith(`${JSON.stringify([owner, client]).slice(0, -1)},`)
-    // What was released already keeps others out on purpose (minHold): it stays.
     statements.push(
-      `DELETE FROM ${tables.ticket} WHERE FIND_IN_SET(${stripe}, @holdfast_got) AND line = ${text(line)} AND gone = 0 AND ${ofOwner} AND NOT ${ofClient}`,
+      // Once: a copy of the join that arrives later must not drop who came after it.
+      `SET @holdfast_known = EXISTS (SELECT 1 FROM ${tables.ticket} WHERE id = ${text(request.id)})`,
+      // What was released already keeps others out on purpose (minHold): it stays.
+      `DELETE FROM ${tables.ticket} WHERE NOT @holdfast_known AND FIND_IN_SET(${stripe}, @holdfast_got) AND line = ${text(line)} AND gone = 0 AND ${ofOwner} AND NOT ${ofClient}`,
     )
   }
   return statements

@@ -22,7 +22,7 @@ export async function leave(
 ): Promise<boolean[]> {
   for (const { id } of requests) watch.left(id)
   if (returning && requests.every(isPlain)) return await leavePlain(connections, tables, watch, requests)
-  const found = `SELECT id, handle, expires > ${NOW}, gone FROM ${tables.ticket} WHERE id IN (${texts(requests.map(({ id }) => id))}) AND gone < 2 FOR UPDATE`
+  const found = `SELECT id, handle, expires > ${NOW}, gone FROM ${tables.ticket} WHERE id IN (${texts(requests.map(({ id }) => id))}) AND gone <> 2 FOR UPDATE`
   const statements = ['START TRANSACTION', found, ...leaveSql(tables, requests), 'COMMIT']
   const skip = statements.length
   const waited = watch.waitedFor(requests.map(({ line }) => line))
@@ -80,12 +80,12 @@ function leaveSql(tables: Tables, requests: readonly LeaveRequest[]): string[] {
   const buried: LeaveRequest[] = []
   for (const request of requests) {
     if (request.keepMs > 0) {
-      // A ticket that keeps others out goes on standing under its id, so it is its own tombstone meanwhile.
       statements.push(
         `UPDATE ${tables.ticket} SET expires = ${fromNow(request.keepMs)}, gone = 1 WHERE id = ${text(request.id)} AND ${ofHandle(request)} AND gone = 0 AND expires > ${NOW}`,
       )
-    } else if (request.tombstoneMs > 0) buried.push(request)
-    else plain.push(request)
+    }
+    if (request.tombstoneMs > 0) buried.push(request)
+    else if (request.keepMs === 0) plain.push(request)
   }
   // A handle is as unguessable as an id, so the two lists need not be compared pair by pair.
   const own = plain.filter(({ id, handle }) => handle === id)
@@ -96,19 +96,20 @@ function leaveSql(tables: Tables, requests: readonly LeaveRequest[]): string[] {
   if (swapped.length > 0)
     statements.push(`${from} (${texts(ids(swapped))}) AND handle IN (${texts(swapped.map(({ handle }) => handle!))})`)
   if (evicted.length > 0)
-    statements.push(`DELETE FROM ${tables.ticket} WHERE gone < 2 AND id IN (${texts(ids(evicted))})`)
+    statements.push(`DELETE FROM ${tables.ticket} WHERE gone <> 2 AND id IN (${texts(ids(evicted))})`)
   for (const request of buried) statements.push(burySql(tables, request))
   return statements
 }
 
 function burySql(tables: Tables, request: LeaveRequest): string {
   const until = fromNow(request.tombstoneMs)
-  const is = request.handle === undefined ? '1' : `${ofHandle(request)} AND gone <> 1`
-  // `gone` is assigned last of those that are asked for: an assignment sees those before it.
+  const is = request.handle === undefined ? '1' : `${ofHandle(request)} AND gone IN (0, 2)`
+  // A ticket that keeps others out goes on standing under its id, so it is its own tombstone meanwhile, and becomes one
+  // when that is over. `gone` is assigned last of those that are asked for: an assignment sees those before it.
   return (
     `INSERT INTO ${tables.ticket} (line, id, gone, weight, capacity, expires, joined, holder) ` +
     `VALUES ('', ${text(request.id)}, 2, 0, 1, ${until}, ${NOW}, '') ON DUPLICATE KEY UPDATE ` +
-    `line = IF(${is}, '', line), expires = IF(${is}, ${until}, expires), gone = IF(${is}, 2, gone)`
+    `line = IF(${is}, '', line), expires = IF(${is}, ${until}, expires), gone = IF(${is}, 2, IF(gone = 1, 3, gone))`
   )
 }
 

@@ -3,7 +3,7 @@
 
 -- One row a ticket. `ord` is the ticket's order and its fence; InnoDB never gives a value twice.
 -- `gone`: 0 it stands, 1 it has left and keeps others out for a while (minHold),
--- 2 it is a tombstone (in no line): its id may not join any more.
+-- 2 it is a tombstone (in no line): its id may not join any more, 3 as 1 now, and a tombstone when that is over.
 CREATE TABLE IF NOT EXISTS {prefix}ticket (
   ord BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
   line VARBINARY(520) NOT NULL,

@@ -70,6 +70,9 @@ BEGIN
   IF takeovers IS NOT NULL THEN
     FOR i IN 1..n LOOP
       CONTINUE WHEN takeovers[i] IS NULL OR line_stalled[slots[i]];
+      -- Once: a copy of the join that arrives later must not drop who came after it.
+      CONTINUE WHEN EXISTS (SELECT FROM "@schema".ticket t WHERE t.line = lines[slots[i]] AND t.id = ids[i])
+        OR EXISTS (SELECT FROM "@schema".tombstone b WHERE b.id = ids[i] AND b.until > clock_timestamp());
       FOR r IN SELECT t.line, t.seat, t.id, t.inbox FROM "@schema".ticket t
         -- What was released already keeps others out on purpose (minHold): it stays.
         WHERE t.line = lines[slots[i]] AND t.id <> '' AND NOT t.departed

@@ -51,6 +51,23 @@ export const handover: readonly Case[] = [
     },
   },
   {
+    name: 'a copy of a takeover that arrives after its leave takes nothing over',
+    requires: { handover: true },
+    run: async ({ port, name }) => {
+      const [first, second] = [await port(), await port()]
+      const line = { kind: 'mutex', name: name() } as const
+      const took = first.join(line, 'a', { takeover: true })
+      const copy = { ...took, holder: { ...took.holder, owner: 'worker' } }
+      await first.backend.join([copy])
+      assert.deepEqual(await first.backend.leave([first.leave(line, 'a', { tombstoneMs: 60_000 })]), [true])
+      const next = second.join(line, 'b')
+      await second.backend.join([{ ...next, holder: { ...next.holder, owner: 'worker' } }])
+      assert.equal((await first.backend.join([copy]))[0]!.state, 'gone')
+      assert.equal((await second.backend.renew([second.renew(line, 'b')]))[0]!.state, 'granted')
+      assert.deepEqual(await second.backend.leave([second.leave(line, 'b')]), [true])
+    },
+  },
+  {
     name: 'a takeover does not end what minHold keeps of a released hold',
     requires: { minHold: 'store' },
     run: async ({ connect, name, ttlMs }) => {

@@ -117,6 +117,21 @@ export const lease: readonly Case[] = [
     },
   },
   {
+    name: 'minHold: a copy of the join that arrives when it is over makes no zombie',
+    requires: { minHold: 'store' },
+    run: async ({ connect, port, name, ttlMs }) => {
+      const { backend, join, leave } = await port()
+      const line = { kind: 'mutex', name: name() } as const
+      const copy = join(line, 'a')
+      await backend.join([copy])
+      assert.deepEqual(await backend.leave([leave(line, 'a', { keepMs: ttlMs, tombstoneMs: 60_000 })]), [true])
+      const next = await within('freed after minHold', (await connect()).lock(name()).acquire())
+      await next.release()
+      assert.equal((await backend.join([copy]))[0]!.state, 'gone')
+      assert.deepEqual(await backend.view(line.name), [])
+    },
+  },
+  {
     name: 'minHold: a job of several replicas runs once',
     run: async ({ connect, name, ttlMs }) => {
       const [a, b] = [await connect(), await connect()]
