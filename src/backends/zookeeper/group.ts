@@ -3,7 +3,8 @@ import { CODE, ZooKeeperError } from './client/errors.js'
 import { MODE, type MultiResult, type MultiStep } from './client/protocol.js'
 import { encodeHolder } from './holder.js'
 import type { JoinParts, Joins } from './join.js'
-import type { LocalLine, OwnTicket } from './local-line.js'
+import type { LocalLine } from './local-line.js'
+import type { OwnTicket } from './own-ticket.js'
 
 const MOST_TRIES = 20
 

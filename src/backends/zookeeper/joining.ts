@@ -5,7 +5,7 @@ import { failure } from './failures.js'
 import type { Groups } from './group.js'
 import type { Joins } from './join.js'
 import type { Leaving } from './leaving.js'
-import type { OwnTicket } from './local-line.js'
+import type { OwnTicket } from './own-ticket.js'
 import type { Tickets } from './tickets.js'
 import type { Tombstones } from './tombstones.js'
 
