@@ -73,7 +73,8 @@ export class Groups {
       }),
     )
     const found = known.filter((ticket) => ticket !== undefined)
-    if (found.length === requests.length) {
+    // What was being taken back when the connection broke cannot be held: that it goes is no news to anyone.
+    if (found.length === requests.length && !found.some(({ leaving }) => leaving)) {
       // Where the list behind their creation was lost too, nothing is known yet of who stands before them.
       const unseen = found.filter(({ state }) => state === 'standing').map(({ line }) => line)
       await Promise.all(lists.each(unseen).values())

@@ -92,6 +92,11 @@ export class Joining {
     const { client, tickets, earlier, joins, leaving } = this.#parts
     let ticket: OwnTicket | undefined = tickets.get(request.id)
     ticket ??= await earlier.find(request)
+    if (ticket?.leaving === true) {
+      // It was being taken back when the connection broke. That it goes is no news to anyone, so it cannot be held.
+      await leaving.delete(ticket)
+      ticket = undefined
+    }
     if (ticket === undefined) {
       if (!request.wait) return await this.#try(request, calledAt)
       return await joins.stand([request], calledAt)[0]!
