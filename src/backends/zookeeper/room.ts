@@ -31,13 +31,26 @@ export class Room {
     // What an earlier call of ours left behind unanswered, and nobody wants, keeps nobody out for long; nor us.
     const over = new Set(doubts.over().map(([id]) => id))
     // The server may be behind, and show who has left: before it is said that others hold it, it has to catch up.
-    client.sync(ignore)
+    this.#catchUp(path)
     const nodes = await this.#nodes(request, path)
     if (fits(request, nodes)) return true
     const leftovers = nodes.filter(({ id }) => over.has(id))
     if (leftovers.length === 0) return false
     await Promise.all(leftovers.map(({ name }) => found<true>((reply) => client.delete(`${path}/${name}`, reply))))
     return fits(request, await this.#nodes(request, path))
+  }
+
+  /**
+   * What is read next shows all that anyone was told of before. A `sync` does that at a follower only: a leader
+   * answers it at once, and may itself be behind a follower that has done, and answered, what the leader had committed:
+   *
+   *   follower: deletes the holder's node, and says so
+   *   leader:   sync, answered; list: the holder still stands; the deletion is done
+   *
+   * A write is done by every server in its turn, also one that fails, and what its session asks next waits for it.
+   */
+  #catchUp(path: string): void {
+    this.#parts.client.delete(`${path}/none`, ignore)
   }
 
   async #nodes({ line }: JoinRequest, path: string): Promise<Node[]> {
