@@ -237,9 +237,9 @@ describe('one server', () => {
     takeover: false,
   })
 
-  async function open(port: number): Promise<Backend> {
+  async function open(port: number, lost: (ids: readonly string[]) => void = () => {}): Promise<Backend> {
     const backend = zookeeper({ hosts: `127.0.0.1:${port}`, session: SESSION_MS, tick: '200ms', path: '/one' })
-    await backend.open({ granted() {}, moved() {}, lost() {}, unsure() {} })
+    await backend.open({ granted() {}, moved() {}, lost, unsure() {} })
     return backend
   }
 
@@ -336,6 +336,46 @@ describe('one server', () => {
     await backend.close()
     await proxy.stop()
   })
+
+  test.each(['alone', 'in a group'])(
+    'a try (%s) that could not be taken back, and is granted when asked for again, is told of its eviction',
+    async (how) => {
+      const proxy = await startProxy(server)
+      const lost: string[] = []
+      const backend = await open(proxy.port, (ids) => lost.push(...ids))
+      const other = await open(server.port)
+      const name = `taken back ${how}`
+      const leave = (one: JoinRequest) => ({ ...one, handle: one.id, keepMs: 0, tombstoneMs: 0 })
+      // A line that is used again and again is not read before a try: so the other is found only once we stand behind it.
+      for (let i = 0; i < 3; i += 1) {
+        const mine = request(name, randomUUID())
+        expect((await backend.join([mine]))[0]).toMatchObject({ state: 'granted' })
+        expect(await backend.leave([leave(mine)])).toEqual([true])
+      }
+      const theirs = request(name, randomUUID())
+      expect((await other.join([theirs]))[0]).toMatchObject({ state: 'granted' })
+      const id = randomUUID()
+      const tried: JoinRequest = { ...request(name, id), wait: false, ...(how === 'alone' ? {} : { group: 'g' }) }
+      let refusing: Promise<void> | undefined
+      proxy.requests.rewrite = (chunk) => {
+        // Only what takes it back bears the number of its node.
+        if (!chunk.includes(`_c_${id}-lock-0`)) return chunk
+        refusing ??= proxy.refuse()
+        return Buffer.alloc(0)
+      }
+      expect((await backend.join([tried]))[0]).toMatchObject({ state: 'failed', error: { retryable: true } })
+      await refusing
+      expect(await other.leave([leave(theirs)])).toEqual([true])
+      await proxy.heal()
+      const seen = async (): Promise<unknown> => (await backend.renew([{ ...tried, handle: id }]))[0]
+      await vi.waitFor(async () => expect(await seen()).toMatchObject({ state: 'granted' }), EVENTUALLY)
+      expect((await backend.join([tried]))[0]).toMatchObject({ state: 'granted' })
+      expect(await other.leave([{ line: tried.line, id, keepMs: 0, tombstoneMs: 0 }])).toEqual([true])
+      await vi.waitFor(() => expect(lost).toEqual([id]), EVENTUALLY)
+      await Promise.all([backend.close(), other.close()])
+      await proxy.stop()
+    },
+  )
 
   test('a creation that is still on its way when the session has come back comes too late', async () => {
     const late = await startLateProxy(server.port)

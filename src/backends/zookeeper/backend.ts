@@ -12,17 +12,21 @@ import type { BackendError } from '../../core/errors.js'
 import { KINDS } from '../../core/line.js'
 import { answered, ZooKeeperClient } from './client/client.js'
 import type { SessionOptions } from './client/session.js'
+import { Creations } from './creations.js'
 import { Doubts } from './doubts.js'
+import { Earlier } from './earlier.js'
 import { failure } from './failures.js'
 import { Groups } from './group.js'
 import { GUARANTEES, SessionPromise } from './guarantees.js'
 import { Joins } from './join.js'
 import { Joining } from './joining.js'
 import { Leaving } from './leaving.js'
+import { LineLists } from './line-lists.js'
 import { Look } from './look.js'
 import { linePath, type Places } from './names.js'
 import { connectFirst, Online } from './online.js'
 import { Parents, type ParentsOptions } from './parents.js'
+import { Room } from './room.js'
 import { Tickets } from './tickets.js'
 import { Tombstones } from './tombstones.js'
 
@@ -66,11 +70,15 @@ export class ZooKeeperBackend implements Backend {
     const doubts = new Doubts()
     const look = new Look(client, parts.places)
     const { places, acl } = parts
-    const shared = { client, tickets, parents, doubts, places, acl }
-    const joins = new Joins(shared)
+    const creations = new Creations({ client, tickets, doubts, acl })
+    const lists = new LineLists()
+    const room = new Room({ client, tickets, doubts, places })
+    const earlier = new Earlier({ client, tickets, places, creations, lists })
+    const joins = new Joins({ client, tickets, parents, creations, lists, room })
     const leaving = new Leaving({ client, tickets, doubts, look, online })
-    const groups = new Groups(shared, joins)
-    this.#joining = new Joining({ client, tickets, doubts, tombstones: this.#tombstones, joins, groups, leaving })
+    const groups = new Groups({ client, tickets, parents, doubts, acl, creations, lists, room, earlier, joins })
+    const tombstones = this.#tombstones
+    this.#joining = new Joining({ client, tickets, doubts, tombstones, earlier, joins, groups, leaving })
     this.#online = online
     this.#parents = parents
     this.#tickets = tickets

@@ -5,7 +5,7 @@ import { type Duration, durationMs } from '../../core/duration.js'
 import { ConfigError } from '../../core/errors.js'
 import { ZooKeeperBackend } from './backend.js'
 import { CREATOR_ACL, OPEN_ACL } from './client/protocol.js'
-import { UnfairBackend } from './unfair.js'
+import { UnfairBackend } from './unfair/backend.js'
 
 export interface ZooKeeperOptions {
   /** The servers: 'a:2181,b:2181', or a list. */

@@ -1,11 +1,12 @@
 import type { JoinRequest, Standing } from '../../core/backend.js'
 import { answered, type ZooKeeperClient } from './client/client.js'
 import type { Doubts } from './doubts.js'
+import type { Earlier } from './earlier.js'
 import { failure } from './failures.js'
 import type { Groups } from './group.js'
 import type { Joins } from './join.js'
 import type { Leaving } from './leaving.js'
-import type { OwnTicket } from './local-line.js'
+import type { OwnTicket } from './own-ticket.js'
 import type { Tickets } from './tickets.js'
 import type { Tombstones } from './tombstones.js'
 
@@ -14,6 +15,7 @@ export interface JoiningParts {
   readonly tickets: Tickets
   readonly doubts: Doubts
   readonly tombstones: Tombstones
+  readonly earlier: Earlier
   readonly joins: Joins
   readonly groups: Groups
   readonly leaving: Leaving
@@ -87,9 +89,14 @@ export class Joining {
 
   /** Joins under an id whose earlier join may have been done. */
   async #joinAgain(request: JoinRequest, calledAt: number): Promise<Standing> {
-    const { client, tickets, joins, leaving } = this.#parts
+    const { client, tickets, earlier, joins, leaving } = this.#parts
     let ticket: OwnTicket | undefined = tickets.get(request.id)
-    ticket ??= await joins.find(request)
+    ticket ??= await earlier.find(request)
+    if (ticket?.leaving === true) {
+      // It was being taken back when the connection broke. That it goes is no news to anyone, so it cannot be held.
+      await leaving.delete(ticket)
+      ticket = undefined
+    }
     if (ticket === undefined) {
       if (!request.wait) return await this.#try(request, calledAt)
       return await joins.stand([request], calledAt)[0]!
@@ -104,25 +111,25 @@ export class Joining {
   }
 
   async #joinGroup(requests: readonly JoinRequest[], calledAt: number): Promise<Standing[]> {
-    const { tombstones, joins, groups } = this.#parts
+    const { tombstones, earlier, groups } = this.#parts
     if (requests.some(({ id }) => tombstones.has(id))) return requests.map(() => ({ state: 'gone' }))
     // A copy of the call may be under way still.
     const before = requests.map(({ id }) => this.#underWay.get(id))
     // All are looked up at once: a moment later this very call is the one under way.
     for (const one of before) await one
-    for (const request of requests) if (request.takeover) await joins.takeOver(request)
+    for (const request of requests) if (request.takeover) await earlier.takeOver(request)
     return await groups.join(requests, calledAt)
   }
 
   async #try(request: JoinRequest, calledAt: number): Promise<Standing> {
-    const { joins } = this.#parts
-    if (request.takeover) await joins.takeOver(request)
+    const { earlier, joins } = this.#parts
+    if (request.takeover) await earlier.takeOver(request)
     return await joins.try(request, calledAt)
   }
 
   async #takeOver(request: JoinRequest, calledAt: number): Promise<Standing> {
-    const { joins } = this.#parts
-    await joins.takeOver(request)
+    const { earlier, joins } = this.#parts
+    await earlier.takeOver(request)
     return await joins.stand([request], calledAt)[0]!
   }
 }

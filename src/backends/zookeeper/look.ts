@@ -48,14 +48,16 @@ export class Look {
     this.#client.sync(ignore)
     for (const [kind, folder, plain] of this.#folders()) {
       const lines: { name: string; path: string }[] = []
-      for (const segment of (await this.#children(folder)) ?? []) {
+      for (const segment of await childrenOf(this.#client, folder)) {
         const name = plain ? segment : decodeSegment(segment)
         if (name?.startsWith(prefix) && !seen.has(name)) lines.push({ name, path: join(folder, segment) })
       }
       while (lines.length > 0) {
         const some = lines.splice(0, AT_A_TIME)
         // A line of another user that may not be read is left out, and the others are still listed.
-        const nodes = await Promise.all(some.map(({ path }) => this.#nodes(kind, path).catch(unlessNoAuth([]))))
+        const nodes = await Promise.all(
+          some.map(({ path }) => readNodes(this.#client, kind, path).catch(unlessNoAuth([]))),
+        )
         for (const [index, { name }] of some.entries()) {
           if (nodes[index]!.length === 0 || seen.has(name)) continue
           seen.add(name)
@@ -69,7 +71,7 @@ export class Look {
   async remove(line: LineKey, id: string): Promise<boolean> {
     this.#client.sync(ignore)
     const path = linePath(this.#places, line)
-    const nodes = (await this.#nodes(line.kind, path)).filter((node) => node.id === id)
+    const nodes = (await readNodes(this.#client, line.kind, path)).filter((node) => node.id === id)
     const removed = await Promise.all(
       nodes.map(({ name }) => found<true>((reply) => this.#client.delete(`${path}/${name}`, reply))),
     )
@@ -85,7 +87,7 @@ export class Look {
 
   async #viewLine(line: LineKey): Promise<LineView | undefined> {
     const path = linePath(this.#places, line)
-    const nodes = await this.#nodes(line.kind, path)
+    const nodes = await readNodes(this.#client, line.kind, path)
     if (nodes.length === 0) return undefined
     const now = await this.#now()
     const tickets: TicketView[] = []
@@ -127,15 +129,16 @@ export class Look {
     const [{ stat }] = await Promise.all([made, deleted])
     this.#clock = { offsetMs: Number(stat.ctime) - at, at }
   }
+}
 
-  async #nodes(kind: Kind, path: string): Promise<Node[]> {
-    const children = (await this.#children(path)) ?? []
-    return children.map((name) => parseNode(kind, name)).filter((node) => node !== undefined)
-  }
+/** The nodes of a line as the server that is asked has them, in no order. */
+export async function readNodes(client: ZooKeeperClient, kind: Kind, path: string): Promise<Node[]> {
+  const children = await childrenOf(client, path)
+  return children.map((name) => parseNode(kind, name)).filter((node) => node !== undefined)
+}
 
-  #children(path: string): Promise<string[] | undefined> {
-    return found<string[]>((reply) => this.#client.getChildren(path, undefined, reply))
-  }
+async function childrenOf(client: ZooKeeperClient, path: string): Promise<string[]> {
+  return (await found<string[]>((reply) => client.getChildren(path, undefined, reply))) ?? []
 }
 
 /** What a node holds; where this user may not read it, no more than that it stands. */

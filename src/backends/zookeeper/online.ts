@@ -65,15 +65,17 @@ export async function connectFirst(session: Session, online: Online): Promise<vo
       await online.soon('open', 50)
       return
     } catch (error) {
-      const cause = session.lastError?.cause
+      // As it is now: closing ends a dial that may be under way, and then that is the last there was.
+      const { lastError } = session
+      const cause = lastError?.cause
       // Closed meanwhile: then nothing is waited for any more.
       const final = session.state === 'closed' || isFinal(session, cause)
       if (!final && performance.now() < until) continue
       await session.close()
       if (cause instanceof ZooKeeperError && cause.code === CODE.authFailed) throw failure(cause, 'open')
-      const why = session.lastError?.message ?? 'no server answered'
+      const why = lastError?.message ?? 'no server answered'
       throw new BackendError(`ZooKeeper cannot be reached: ${why}. Check the hosts and ports of the URL, and tls.`, {
-        cause: session.lastError ?? error,
+        cause: lastError ?? error,
         retryable: true,
       })
     }

@@ -1,9 +1,11 @@
 import type { ConnectionOptions } from 'node:tls'
-import { Belief, type Mark } from './belief.js'
+import { Belief } from './belief.js'
 import { Connection, type Host, HUNG_UP } from './connection.js'
+import { Dials } from './dials.js'
 import { CODE, ZooKeeperError } from './errors.js'
-import { Reader } from './jute.js'
+import type { Reader } from './jute.js'
 import { encode, readConnect, readEvent, XID } from './protocol.js'
+import { type Done, NOTHING, Unanswered } from './unanswered.js'
 import { Watches } from './watches.js'
 
 export interface SessionOptions {
@@ -24,22 +26,9 @@ export interface SessionEvents {
   expired(): void
 }
 
-/** `zxid`: the last transaction that the server had done when it answered; for a write, that is the write's own. */
-export type Done = (error: ZooKeeperError | undefined, reader: Reader, zxid: bigint) => void
-
-interface Pending {
-  readonly xid: number
-  readonly what: string
-  readonly mark: Mark
-  /** Whether the leader has a part in the answer (see `Belief`). */
-  readonly led: boolean
-  readonly done: Done
-}
-
 type State = 'idle' | 'connecting' | 'connected' | 'closed'
 
 const NO_PASSWORD = Buffer.alloc(16)
-const NOTHING = new Reader(Buffer.alloc(0))
 
 /**
  * A ZooKeeper session: it outlives its connections. Requests are sent as they come and answered in that
@@ -50,23 +39,18 @@ export class Session {
   readonly #options: SessionOptions
   readonly #events: SessionEvents
   readonly #belief: Belief
-  readonly #hosts: Host[]
+  readonly #dials: Dials
+  readonly #unanswered = new Unanswered()
   #state: State = 'idle'
   #connection: Connection | undefined
   #connectSentAt = 0
   #heardAt = 0
   #beatAt = 0
-  /** Unanswered requests, oldest first, from `#head` on. */
-  #pending: (Pending | undefined)[] = []
-  #head = 0
-  #nextXid = 1
   #lastZxid = 0n
   #id = 0n
   #password: Uint8Array = NO_PASSWORD
   #timeoutMs: number
   #timer: NodeJS.Timeout | undefined
-  /** Dials since a server last took the session up. */
-  #dials = 0
   #closing = false
   #lastError: Error | undefined
 
@@ -75,11 +59,7 @@ export class Session {
     this.#events = events
     this.#timeoutMs = options.timeoutMs
     this.#belief = new Belief(options.tickMs)
-    // Clients spread over the servers by chance.
-    this.#hosts = options.hosts
-      .map((host) => ({ host, key: Math.random() }))
-      .sort((a, b) => a.key - b.key)
-      .map(({ host }) => host)
+    this.#dials = new Dials(options.hosts)
   }
 
   get id(): bigint {
@@ -107,11 +87,11 @@ export class Session {
 
   /** How many dials in a row did not lead to a session. */
   get failedDials(): number {
-    return this.#state === 'connected' ? 0 : this.#dials
+    return this.#state === 'connected' ? 0 : this.#dials.count
   }
 
   get hostCount(): number {
-    return this.#hosts.length
+    return this.#dials.hostCount
   }
 
   /** Begins to connect; after `close`, with a new session. */
@@ -120,7 +100,7 @@ export class Session {
     this.#closing = false
     this.#id = 0n
     this.#password = NO_PASSWORD
-    this.#dials = 0
+    this.#dials.reset()
     this.#lastError = undefined
     this.#dial()
   }
@@ -136,9 +116,7 @@ export class Session {
       queueMicrotask(() => done(error, NOTHING, 0n))
       return
     }
-    const xid = this.#nextXid
-    this.#nextXid = xid === 0x7fffffff ? 1 : xid + 1
-    this.#pending.push({ xid, what, led, done, mark: this.#belief.sending(performance.now()) })
+    const xid = this.#unanswered.add(what, led, this.#belief.sending(performance.now()), done)
     this.#connection!.send(packet(xid))
   }
 
@@ -162,8 +140,7 @@ export class Session {
 
   #dial(): void {
     this.#state = 'connecting'
-    const host = this.#hosts[this.#dials % this.#hosts.length]!
-    this.#dials += 1
+    const host = this.#dials.next()
     const dialMs = Math.max(250, Math.min(3_000, this.#timeoutMs / 3))
     let asked = false
     let handshaken = false
@@ -203,8 +180,7 @@ export class Session {
     this.#password = reply.password
     this.#timeoutMs = reply.timeoutMs
     this.#state = 'connected'
-    // Should this server fall silent, the next one is dialled first.
-    this.#dials %= this.#hosts.length
+    this.#dials.succeeded()
     this.#belief.attached(this.#connectSentAt, performance.now(), reply.timeoutMs, fresh)
     for (const { data, exist, child } of this.watches.portions()) {
       connection.send(encode.setWatches(this.#lastZxid, data, exist, child))
@@ -221,7 +197,7 @@ export class Session {
     // After a stall of this very process the answers lie in the socket unread, or the requests unsent.
     if (now - this.#beatAt > this.#timeoutMs / 5) this.#heardAt = now
     this.#beatAt = now
-    const oldest = this.#pending[this.#head]
+    const { oldest } = this.#unanswered
     // Silence counts, not the age of a request: a long pipeline is answered one by one.
     const silentMs = oldest === undefined ? 0 : now - Math.max(oldest.mark.sentAt, this.#heardAt)
     if (silentMs > this.#timeoutMs / 3) connection.destroy(new Error('the server does not answer'))
@@ -238,35 +214,27 @@ export class Session {
       return
     }
     if (xid === XID.setWatches) return
-    const pending = this.#pending[this.#head]
-    if (pending === undefined || pending.xid !== xid) throw new Error('the server answered out of order')
-    // Let go of at once: what it would keep alive is whole calls of many locks.
-    this.#pending[this.#head] = undefined
-    this.#head += 1
-    if (this.#head > 1_024 && this.#head * 2 > this.#pending.length) {
-      this.#pending = this.#pending.slice(this.#head)
-      this.#head = 0
-    }
+    const request = this.#unanswered.answered(xid)
     if (zxid > 0n) this.#lastZxid = zxid
     if (code === CODE.sessionExpired) {
       this.#forget()
-      pending.done(new ZooKeeperError(code, pending.what), NOTHING, zxid)
+      request.done(new ZooKeeperError(code, request.what), NOTHING, zxid)
       throw new Error('the session has expired')
     }
     // Another connection has taken the session over: this one is not to be trusted any more.
     if (code === CODE.sessionMoved) {
-      pending.done(new ZooKeeperError(CODE.connectionLoss, pending.what), NOTHING, zxid)
+      request.done(new ZooKeeperError(CODE.connectionLoss, request.what), NOTHING, zxid)
       throw new Error('the session has moved to another server')
     }
-    if (pending.led) this.#belief.answered(pending.mark, performance.now())
-    pending.done(code === 0 ? undefined : new ZooKeeperError(code, pending.what), reader, zxid)
+    if (request.led) this.#belief.answered(request.mark, performance.now())
+    request.done(code === 0 ? undefined : new ZooKeeperError(code, request.what), reader, zxid)
   }
 
   /** The servers ended the session. */
   #forget(): void {
     this.#id = 0n
     this.#password = NO_PASSWORD
-    this.#dials = 0
+    this.#dials.reset()
     this.watches.clear()
     this.#events.expired()
   }
@@ -277,19 +245,11 @@ export class Session {
     this.#lastError = new Error(`${host.host}:${host.port}: ${error.message}`, { cause: error })
     const wasConnected = this.#state === 'connected'
     if (this.#state !== 'closed') this.#state = 'connecting'
-    const lost = this.#pending.slice(this.#head)
-    this.#pending = []
-    this.#head = 0
     const code = this.#id === 0n ? CODE.sessionExpired : CODE.connectionLoss
-    for (const one of lost) one?.done(new ZooKeeperError(code, one.what, { cause: this.#lastError }), NOTHING, 0n)
+    this.#unanswered.fail(({ what }) => new ZooKeeperError(code, what, { cause: this.#lastError }))
     if (this.#closing) return
     if (wasConnected) this.#events.disconnected()
-    // Every server once without delay (a little apart, for all clients of a dead server come at once),
-    // then in rounds that never take long against the session.
-    const round = Math.floor(this.#dials / this.#hosts.length)
-    const delayMs =
-      round === 0 ? Math.random() * 30 : (0.5 + Math.random()) * Math.min(50 * 2 ** round, 1_000, this.#timeoutMs / 8)
-    this.#timer = setTimeout(() => this.#dial(), delayMs)
+    this.#timer = setTimeout(() => this.#dial(), this.#dials.delayMs(this.#timeoutMs))
     this.#timer.unref()
   }
 }
