@@ -84,7 +84,11 @@ export class NodeRedisWire implements Wire {
   masters(): ((command: readonly string[]) => Promise<unknown>)[] {
     const client = this.#client
     if (!isCluster(client)) return [(command) => client.sendCommand(command)]
-    return client.masters.map((master) => async (command) => (await clientOf(client, master)).sendCommand(command))
+    return client.masters.map((master) => async (command) => {
+      // The library would connect once more to a node that it has dropped, and never close that connection.
+      if (!client.masters.includes(master)) throw new Error('CLUSTERDOWN that node is no master any more')
+      return await (await clientOf(client, master)).sendCommand(command)
+    })
   }
 
   async listen(channel: string, heard: (message: string) => void, back: () => void): Promise<void> {
