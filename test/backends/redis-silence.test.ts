@@ -4,12 +4,13 @@ import { onSilence } from '../../src/backends/redis/silence.js'
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
 
-function watched() {
+function watched(ask?: () => void) {
   const socket = { bytesRead: 0, bytesWritten: 0 }
   const world = { socket: socket as typeof socket | undefined, broken: 0 }
   const stop = onSilence(
     () => world.socket,
     () => void (world.broken += 1),
+    ask,
   )
   return { world, socket, stop, after: (ms: number) => vi.advanceTimersByTime(ms) }
 }
@@ -45,5 +46,19 @@ test('one that is idle, or slow but talking, or new, is not', () => {
   world.socket = undefined
   after(5_000)
   expect(world.broken).toBe(0)
+  stop()
+})
+
+test('one that is only listened to is asked at every look, and broken once it stops answering', () => {
+  let answers = true
+  const { world, socket, stop, after } = watched(() => {
+    socket.bytesWritten += 10
+    if (answers) socket.bytesRead += 10
+  })
+  after(60_000)
+  expect(world.broken).toBe(0)
+  answers = false
+  after(15_000)
+  expect(world.broken).toBe(1)
   stop()
 })

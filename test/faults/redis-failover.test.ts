@@ -373,3 +373,41 @@ test('Cluster, with replicas, through a client of the package redis: a slot that
   expect(await ask(to, 'EXISTS', `holdfast:${name}`)).toBe(1)
   expect(await lease.release()).toBe(true)
 })
+
+test('Cluster, through a client of the package redis: a look at all lines leaves no connection to a master that was replaced', async () => {
+  const cluster = await startCluster()
+  cleanUp.push(() => cluster.stop())
+  const nodeRedis = createCluster({ rootNodes: [{ url: cluster.nodes[0]!.url }] })
+  nodeRedis.on('error', () => undefined)
+  await nodeRedis.connect()
+  const locks = new Holdfast(redis(nodeRedis))
+  cleanUp.push(() => locks.close())
+  const held = Array.from({ length: 30 }, (_, i) => `held-${i}`)
+  for (const name of held) await locks.lock(name).acquire()
+  const lines = locks.lines('held-')[Symbol.asyncIterator]()
+  await lines.next()
+  // The last one is looked at last.
+  const { port } = nodeRedis.masters.at(-1)!
+  const old = cluster.nodes.find((node) => node.port === port)!
+  const replicas = (await ask(old, 'ROLE')) as [string, number, [string, string, string][]]
+  const heir = cluster.nodes.find((node) => String(node.port) === replicas[2][0]![1])!
+  await ask(heir, 'CLUSTER', 'FAILOVER')
+  await eventually('the client knows the new master', async () => {
+    await Promise.allSettled(held.map((name) => locks.view(name)))
+    return nodeRedis.masters.every((master) => master.port !== port)
+  })
+  const rest = async (): Promise<void> => {
+    while (!(await lines.next()).done);
+  }
+  await expect(rest()).rejects.toMatchObject({ code: 'BACKEND', retryable: true })
+  const seen: string[] = []
+  for await (const { name } of locks.lines('held-')) seen.push(name)
+  expect(seen.toSorted()).toEqual(held.toSorted())
+  await locks.close()
+  nodeRedis.destroy()
+  const clients = async (): Promise<string[]> =>
+    String(await ask(old, 'CLIENT', 'LIST', 'TYPE', 'normal'))
+      .trim()
+      .split('\n')
+  await eventually('only the one who asks is there', async () => (await clients()).length === 1)
+})

@@ -31,6 +31,8 @@ export interface Proxy {
   readonly replies: ProxyWay
   /** The server is not told when a client's end closes: as where the way between them is gone. */
   strands: boolean
+  /** No client is told when the server's end closes, and what it sends goes nowhere: as where a NAT forgot the connection. */
+  forgets: boolean
   /** The connections that are open now, and how many there ever were. */
   readonly open: number
   readonly accepted: number
@@ -75,6 +77,7 @@ class TcpProxy implements Proxy {
   #kept: (() => void)[] = []
   #server: NetServer | undefined
   strands = false
+  forgets = false
   port = 0
   accepted = 0
   #open = 0
@@ -152,7 +155,7 @@ class TcpProxy implements Proxy {
       from.on('error', () => from.destroy())
       from.on('close', () => {
         this.#sockets.delete(from)
-        if (from === server || !this.strands) to.destroy()
+        if (from === server ? !this.forgets : !this.strands) to.destroy()
       })
     }
     client.once('close', () => (this.#open -= 1))

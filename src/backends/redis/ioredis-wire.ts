@@ -20,6 +20,7 @@ export class IoredisWire implements Wire {
   readonly #sendPacket: SendPacket | undefined
   readonly #undo: (() => void)[] = []
   #inbox: IoredisClient | undefined
+  #stopAsking: () => void = () => undefined
   #closed = false
 
   /** `ours`: to be closed with the wire. */
@@ -37,8 +38,7 @@ export class IoredisWire implements Wire {
     quiet(client)
     this.#revive(client)
     if (isCluster(client)) return
-    const socket = (): Counted | undefined => (client as unknown as Handles).stream
-    this.#undo.push(onSilence(socket, () => client.disconnect(true)))
+    this.#undo.push(onSilence(socketOf(client), () => client.disconnect(true)))
   }
 
   send(command: readonly string[]): Promise<unknown> {
@@ -100,6 +100,7 @@ export class IoredisWire implements Wire {
     await inbox.connect()
     await inbox.subscribe(channel)
     this.#revive(inbox)
+    this.#keepAsking(inbox, () => inbox.disconnect(true))
     // Should it fail, the connection broke again, and is ready again later.
     inbox.on('ready', () => void inbox.subscribe(channel).then(back, () => undefined))
   }
@@ -121,6 +122,7 @@ export class IoredisWire implements Wire {
   close(): Promise<void> {
     this.#closed = true
     for (const undo of this.#undo) undo()
+    this.#stopAsking()
     this.#inbox?.disconnect()
     if (this.#ours) this.#client.disconnect()
     return Promise.resolve()
@@ -169,7 +171,20 @@ export class IoredisWire implements Wire {
       throw error
     }
     inbox.on('end', move)
+    this.#keepAsking(inbox, () => inbox.disconnect())
   }
+
+  #keepAsking(inbox: IoredisClient, broken: () => void): void {
+    this.#stopAsking()
+    if (this.#closed) return
+    // Any answer will do, also that it may not be asked.
+    const ask = (): void => void (inbox.status === 'ready' && inbox.call('ping', []).catch(() => undefined))
+    this.#stopAsking = onSilence(socketOf(inbox), broken, ask)
+  }
+}
+
+function socketOf(client: IoredisClient): () => Counted | undefined {
+  return () => (client as unknown as Handles).stream
 }
 
 function nodeAt(cluster: IoredisCluster, address: string | undefined): IoredisClient {

@@ -1,10 +1,12 @@
 import { ConfigError } from '../../core/errors.js'
+import { onSilence } from './silence.js'
 import type { Wire } from './wire.js'
 import type { Words } from './words.js'
 
 /** What is used of a client of the package `redis`. Written out here, so that the package's types do not need it. */
 export interface NodeRedisClient {
   readonly isOpen: boolean
+  readonly isReady: boolean
   readonly options?: object | undefined
   sendCommand(args: readonly string[]): Promise<unknown>
   on(event: string, listener: (...args: unknown[]) => void): unknown
@@ -42,6 +44,7 @@ export class NodeRedisWire implements Wire {
   readonly #undo: (() => void)[] = []
   readonly #slotOf: (key: string) => number
   #inbox: NodeRedisClient | undefined
+  #stopAsking: () => void = () => undefined
   #closed = false
 
   constructor(client: NodeRedisClient | NodeRedisCluster, slotOf: (key: string) => number, ours: boolean) {
@@ -84,17 +87,30 @@ export class NodeRedisWire implements Wire {
   masters(): ((command: readonly string[]) => Promise<unknown>)[] {
     const client = this.#client
     if (!isCluster(client)) return [(command) => client.sendCommand(command)]
-    return client.masters.map((master) => async (command) => (await clientOf(client, master)).sendCommand(command))
+    return client.masters.map((master) => async (command) => {
+      // The library would connect once more to a node that it has dropped, and never close that connection.
+      if (!client.masters.includes(master)) throw new Error('CLUSTERDOWN that node is no master any more')
+      return await (await clientOf(client, master)).sendCommand(command)
+    })
   }
 
   async listen(channel: string, heard: (message: string) => void, back: () => void): Promise<void> {
     if (isCluster(this.#client)) return await this.#listenOnNode(channel, heard, back, 0)
     const inbox = ours(this.#client.duplicate())
     this.#inbox = inbox
-    await inbox.connect()
-    await inbox.subscribe(channel, heard)
+    try {
+      await inbox.connect()
+      await inbox.subscribe(channel, heard)
+    } catch (error) {
+      if (inbox.isOpen) inbox.destroy()
+      throw error
+    }
     // The library subscribes again by itself, before it says that it is ready.
     inbox.on('ready', back)
+    this.#keepAsking(inbox, () => {
+      if (inbox.isOpen) inbox.destroy()
+      this.#listenAgain(channel, heard, back, 0)
+    })
   }
 
   onReconnect(back: () => void): void {
@@ -113,6 +129,7 @@ export class NodeRedisWire implements Wire {
   close(): Promise<void> {
     this.#closed = true
     for (const undo of this.#undo) undo()
+    this.#stopAsking()
     if (this.#inbox?.isOpen) this.#inbox.destroy()
     if (this.#ours && this.#client.isOpen) this.#client.destroy()
     return Promise.resolve()
@@ -130,11 +147,12 @@ export class NodeRedisWire implements Wire {
     const inbox = ours((await clientOf(cluster, master)).duplicate())
     let isThere = false
     // At once: a client that is destroyed any later has begun to connect again, and that connection would be nobody's.
-    inbox.on('error', () => {
+    const broken = (): void => {
       if (inbox.isOpen) inbox.destroy()
-      if (isThere) this.#listenElsewhere(channel, heard, back, turn + 1)
+      if (isThere) this.#listenAgain(channel, heard, back, turn + 1)
       isThere = false
-    })
+    }
+    inbox.on('error', broken)
     try {
       await inbox.connect()
       await inbox.subscribe(channel, heard)
@@ -145,15 +163,31 @@ export class NodeRedisWire implements Wire {
     isThere = true
     this.#inbox = inbox
     if (this.#closed) inbox.destroy()
+    else this.#keepAsking(inbox, broken)
   }
 
-  #listenElsewhere(channel: string, heard: (message: string) => void, back: () => void, turn: number): void {
+  #listenAgain(channel: string, heard: (message: string) => void, back: () => void, turn: number): void {
     setTimeout(() => {
       if (this.#closed) return
-      this.#listenOnNode(channel, heard, back, turn).then(back, () =>
-        this.#listenElsewhere(channel, heard, back, turn + 1),
-      )
+      const there = isCluster(this.#client)
+        ? this.#listenOnNode(channel, heard, back, turn)
+        : this.listen(channel, heard, back)
+      there.then(back, () => this.#listenAgain(channel, heard, back, turn + 1))
     }, NEXT_NODE_MS).unref()
+  }
+
+  #keepAsking(inbox: NodeRedisClient, broken: () => void): void {
+    this.#stopAsking()
+    if (this.#closed) return
+    // The library keeps its socket to itself, so questions and their answers are counted; that the connection broke is one.
+    const count = { bytesRead: 0, bytesWritten: 0 }
+    const answered = (): void => void (count.bytesRead += 1)
+    const ask = (): void => {
+      if (!inbox.isReady) return
+      count.bytesWritten += 1
+      inbox.sendCommand(['PING']).then(answered, answered)
+    }
+    this.#stopAsking = onSilence(() => count, broken, ask)
   }
 }
 

@@ -9,9 +9,14 @@ const LOOK_EVERY_MS = 5_000
 /**
  * Notices a connection that owes an answer for 5 to 10 seconds: it is broken, and no call may outlive it. Every command is
  * answered, so a socket that was written to and has read nothing since says so by itself; a timer a command, as the
- * library would set, costs more than the rest of the command.
+ * library would set, costs more than the rest of the command. One that is only listened to owes nothing and may be long
+ * dead, forgotten by whatever stood between: `ask` has it owe an answer at every look.
  */
-export function onSilence(socket: () => Counted | undefined, broken: () => void): () => void {
+export function onSilence(
+  socket: () => Counted | undefined,
+  broken: () => void,
+  ask: () => void = () => undefined,
+): () => void {
   let heard: { socket: Counted; read: number; written: number } | undefined
   let owing = false
   const timer = setInterval(() => {
@@ -24,6 +29,7 @@ export function onSilence(socket: () => Counted | undefined, broken: () => void)
       if (owing) broken()
       owing = !owing
     }
+    ask()
   }, LOOK_EVERY_MS)
   timer.unref()
   return () => clearInterval(timer)
