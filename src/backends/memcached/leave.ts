@@ -1,7 +1,15 @@
 import type { LeaveRequest } from '../../core/backend.js'
 import type { LineKey } from '../../core/line.js'
 import { readHolders } from './join.js'
-import { isMiss, type LineStore, type Snapshot, secondsFor, setCommand, type Step } from './line-store.js'
+import {
+  isMiss,
+  LEAVING_EAGER_TRIES,
+  type LineStore,
+  type Snapshot,
+  secondsFor,
+  setCommand,
+  type Step,
+} from './line-store.js'
 import { type Entry, find, type LineValue, replace, without } from './line-value.js'
 import type { OwnTickets } from './own-tickets.js'
 
@@ -23,7 +31,12 @@ export async function leaveLine(
     if (ticket !== undefined) ticket.leaving = true
   }
   const leave = new Leave(store, requests, again)
-  const snapshot = await store.change(line, own.line(line)?.snapshot, (seen, fresh) => leave.decide(seen, fresh))
+  const snapshot = await store.change(
+    line,
+    own.line(line)?.snapshot,
+    (seen, fresh) => leave.decide(seen, fresh),
+    LEAVING_EAGER_TRIES,
+  )
   await leave.tidy(snapshot)
   // Before the ticket is forgotten, or the line may be: whom the leave granted is told from what was just stored.
   own.absorb(snapshot, askedAt)

@@ -29,10 +29,14 @@ export type Step =
   /** What was remembered is not enough to decide on: read it anew. */
   | 'read'
 
-const MOST_TRIES = 60
+const MOST_TRIES = 100
 /** More than memcached's own header of an item. */
 const ITEM_HEADER = 128
 const EAGER_TRIES = 3
+/** How much longer each further pause may be: short at first, for who misses a turn of a busy line is served less often. */
+const PAUSE_STEP_MS = 0.5
+/** A hold that is over keeps everybody waiting: its leave goes before joins. */
+export const LEAVING_EAGER_TRIES = 12
 
 /** The lines of one server: reads them, and changes them by compare-and-swap. */
 export class LineStore {
@@ -69,6 +73,7 @@ export class LineStore {
     line: LineKey,
     remembered: Snapshot | undefined,
     decide: (snapshot: Snapshot, fresh: boolean) => Promise<Step> | Step,
+    eagerTries: number = EAGER_TRIES,
   ): Promise<Snapshot> {
     let snapshot = remembered?.connection.isOpen === true ? remembered : undefined
     let fresh = false
@@ -85,7 +90,7 @@ export class LineStore {
         if (stored !== undefined) return stored
         tries += 1
         // Many clients at once: whoever lost waits a little, each for another time, or all would meet again.
-        if (tries > EAGER_TRIES) await pause(Math.random() * Math.min(tries, 16) * 2)
+        if (tries > eagerTries) await pause(Math.random() * tries * PAUSE_STEP_MS)
       }
       snapshot = undefined
     }
