@@ -11,6 +11,7 @@ import type { Holdfast } from '../../src/core/holdfast.js'
 import { type Server, startMariadb, startProxy } from '../servers/index.js'
 import { aborted } from './aborted.js'
 import { holdWithClockOff } from './off-clock.js'
+import { tryWithLostAnswer } from './own-ghost.js'
 import { takeTurns } from './turns.js'
 
 const TTL_MS = 2_000
@@ -255,31 +256,11 @@ test('a session that ends while its fence is made safe holds nothing: the lock i
 })
 
 test('a try whose answer was lost is not refused by what it may have got itself: the outcome is unknown', async () => {
-  const proxy = await startProxy({ port: server.port })
-  try {
-    const locks = await open(`mysql://root:secret@127.0.0.1:${proxy.port}/holdfast`)
-    proxy.strands = true
-    const lost = proxy.next('requests', 'GET_LOCK').then(() => {
-      proxy.replies.fault = 'drop'
-      return proxy.next('replies')
-    })
-    const tried = locks
-      .lock('own')
-      .tryAcquire()
-      .catch((error: unknown) => error)
-    await within('its answer is lost', lost)
+  await tryWithLostAnswer(server.port, (port) => open(`mysql://root:secret@127.0.0.1:${port}/holdfast`), {
+    with: 'GET_LOCK',
     // It may come in two pieces.
-    await admin.query('DO SLEEP(0.5)')
-    await proxy.heal()
-    expect(await within('told', tried, 30_000)).toMatchObject({ code: 'BACKEND', retryable: true })
-    // The server hears of the end of that session at last.
-    proxy.strands = false
-    proxy.cutNow()
-    await (await within('free', locks.lock('own').acquire(), 30_000)).release()
-  } finally {
-    await proxy.heal()
-    await proxy.stop()
-  }
+    answeredFor: () => admin.query('DO SLEEP(0.5)'),
+  })
 })
 
 test('notes of processes that were killed are dropped in time, those of the living are not', async () => {

@@ -8,6 +8,7 @@ import type { Holdfast } from '../../src/core/holdfast.js'
 import { type Server, startPostgres, startPostgresReplica, startProxy } from '../servers/index.js'
 import { aborted } from './aborted.js'
 import { holdWithClockOff } from './off-clock.js'
+import { tryWithLostAnswer } from './own-ghost.js'
 import { takeTurns } from './turns.js'
 
 const TTL_MS = 3_000
@@ -223,29 +224,8 @@ test("the client's wall clock an hour off: its hold lasts as long as it says", a
 })
 
 test('a try whose answer was lost is not refused by what it may have got itself: the outcome is unknown', async () => {
-  const proxy = await startProxy({ port: server.port })
-  try {
-    const locks = await open(server.url.replace(`:${server.port}/`, `:${proxy.port}/`))
-    proxy.strands = true
-    const lost = proxy.next('requests', 'pg_try_advisory_lock').then(() => {
-      proxy.replies.fault = 'drop'
-      return proxy.next('replies')
-    })
-    const tried = locks
-      .lock('own')
-      .tryAcquire()
-      .catch((error: unknown) => error)
-    await within('its answer is lost', lost)
-    await proxy.heal()
-    expect(await within('told', tried, 30_000)).toMatchObject({ code: 'BACKEND', retryable: true })
-    // The server hears of the end of that session at last.
-    proxy.strands = false
-    proxy.cutNow()
-    await (await within('free', locks.lock('own').acquire(), 30_000)).release()
-  } finally {
-    await proxy.heal()
-    await proxy.stop()
-  }
+  const through = (port: number): Promise<Holdfast> => open(server.url.replace(`:${server.port}/`, `:${port}/`))
+  await tryWithLostAnswer(server.port, through, { with: 'pg_try_advisory_lock' })
 })
 
 test('what others can see goes with its client, and what a killed one left is removed by the next', async () => {
