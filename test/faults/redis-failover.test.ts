@@ -178,6 +178,19 @@ test('Cluster, with replicas: an acquire is confirmed by the replica of its slot
   await Promise.all(leases.map((lease) => lease.release()))
 })
 
+/** Makes a replica the master of its slots. A Cluster that has just been made may let the first call come to nothing. */
+async function promote(heir: Server): Promise<void> {
+  let askedAt = Number.NEGATIVE_INFINITY
+  await eventually('the heir is the master', async () => {
+    const [role] = (await ask(heir, 'ROLE')) as [string]
+    if (role !== 'master' && performance.now() - askedAt > 6_000) {
+      askedAt = performance.now()
+      await ask(heir, 'CLUSTER', 'FAILOVER')
+    }
+    return role === 'master'
+  })
+}
+
 async function eventuallyAcquired(locks: Holdfast, name: string): Promise<bigint> {
   let fence = 0n
   await eventually('it is acquired', async () => {
@@ -391,7 +404,7 @@ test('Cluster, through a client of the package redis: a look at all lines leaves
   const old = cluster.nodes.find((node) => node.port === port)!
   const replicas = (await ask(old, 'ROLE')) as [string, number, [string, string, string][]]
   const heir = cluster.nodes.find((node) => String(node.port) === replicas[2][0]![1])!
-  await ask(heir, 'CLUSTER', 'FAILOVER')
+  await promote(heir)
   await eventually('the client knows the new master', async () => {
     await Promise.allSettled(held.map((name) => locks.view(name)))
     return nodeRedis.masters.every((master) => master.port !== port)
