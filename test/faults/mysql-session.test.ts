@@ -259,7 +259,7 @@ test('a try whose answer was lost is not refused by what it may have got itself:
   await tryWithLostAnswer(server.port, (port) => open(`mysql://root:secret@127.0.0.1:${port}/holdfast`), {
     with: 'GET_LOCK',
     // It may come in two pieces.
-    answeredFor: () => admin.query('DO SLEEP(0.5)'),
+    untilAnswered: () => admin.query('DO SLEEP(0.5)'),
   })
 })
 

@@ -10,7 +10,7 @@ import { startProxy } from '../servers/index.js'
 export async function tryWithLostAnswer(
   port: number,
   open: (port: number) => Promise<Holdfast>,
-  asking: { readonly with: string; readonly answeredFor?: () => Promise<unknown> },
+  asking: { readonly with: string; readonly untilAnswered?: () => Promise<unknown> },
 ): Promise<void> {
   const proxy = await startProxy({ port })
   try {
@@ -25,7 +25,7 @@ export async function tryWithLostAnswer(
       .tryAcquire()
       .catch((error: unknown) => error)
     await within('its answer is lost', lost)
-    await asking.answeredFor?.()
+    await asking.untilAnswered?.()
     await proxy.heal()
     expect(await within('told', tried, 30_000)).toMatchObject({ code: 'BACKEND', retryable: true })
     // The server hears of the end of that session at last.

@@ -98,13 +98,8 @@ export class NodeRedisWire implements Wire {
     if (isCluster(this.#client)) return await this.#listenOnNode(channel, heard, back, 0)
     const inbox = ours(this.#client.duplicate())
     this.#inbox = inbox
-    try {
-      await inbox.connect()
-      await inbox.subscribe(channel, heard)
-    } catch (error) {
-      if (inbox.isOpen) inbox.destroy()
-      throw error
-    }
+    await subscribe(inbox, channel, heard)
+    if (this.#closed) return inbox.destroy()
     // The library subscribes again by itself, before it says that it is ready.
     inbox.on('ready', back)
     this.#keepAsking(inbox, () => {
@@ -153,13 +148,7 @@ export class NodeRedisWire implements Wire {
       isThere = false
     }
     inbox.on('error', broken)
-    try {
-      await inbox.connect()
-      await inbox.subscribe(channel, heard)
-    } catch (error) {
-      if (inbox.isOpen) inbox.destroy()
-      throw error
-    }
+    await subscribe(inbox, channel, heard)
     isThere = true
     this.#inbox = inbox
     if (this.#closed) inbox.destroy()
@@ -200,6 +189,16 @@ function ours(client: NodeRedisClient): NodeRedisClient {
   client.on('error', () => undefined)
   client.unref()
   return client
+}
+
+async function subscribe(inbox: NodeRedisClient, channel: string, heard: (message: string) => void): Promise<void> {
+  try {
+    await inbox.connect()
+    await inbox.subscribe(channel, heard)
+  } catch (error) {
+    if (inbox.isOpen) inbox.destroy()
+    throw error
+  }
 }
 
 /** Another node has the slot now. The library looks who only for commands of which it chooses the node itself. */

@@ -3,7 +3,7 @@ import { type Data, found, type ZooKeeperClient } from './client/client.js'
 import type { Creations } from './creations.js'
 import { decodeHolder } from './holder.js'
 import type { LineLists } from './line-lists.js'
-import { readNodes, unlessNoAuth } from './look.js'
+import { readNodes, unheard, unlessNoAuth } from './look.js'
 import { linePath, type Node, type Places } from './names.js'
 import type { OwnTicket } from './own-ticket.js'
 import type { Tickets } from './tickets.js'
@@ -76,11 +76,7 @@ export class Earlier {
   /** All that were committed: the server that is asked may be behind, and has to catch up first. */
   #nodes({ line }: JoinRequest, path: string): Promise<Node[]> {
     const { client } = this.#parts
-    client.sync(ignore)
+    client.sync(unheard)
     return readNodes(client, line.kind, path)
   }
-}
-
-function ignore(): void {
-  // What is asked next waits for it by itself; should it fail, so does that.
 }

@@ -38,14 +38,14 @@ export class Look {
   }
 
   async view(name: string): Promise<LineView[]> {
-    this.#client.sync(ignore)
+    this.#client.sync(unheard)
     const views = await Promise.all(KINDS.map((kind) => this.#viewLine({ kind, name })))
     return views.filter((view) => view !== undefined)
   }
 
   async *names(prefix: string): AsyncIterable<string> {
     const seen = new Set<string>()
-    this.#client.sync(ignore)
+    this.#client.sync(unheard)
     for (const [kind, folder, plain] of this.#folders()) {
       const lines: { name: string; path: string }[] = []
       for (const segment of await childrenOf(this.#client, folder)) {
@@ -69,7 +69,7 @@ export class Look {
 
   /** Removes a ticket by its id, whoever's it is. */
   async remove(line: LineKey, id: string): Promise<boolean> {
-    this.#client.sync(ignore)
+    this.#client.sync(unheard)
     const path = linePath(this.#places, line)
     const nodes = (await readNodes(this.#client, line.kind, path)).filter((node) => node.id === id)
     const removed = await Promise.all(
@@ -164,6 +164,5 @@ function join(folder: string, segment: string): string {
   return folder === '/' ? `/${segment}` : `${folder}/${segment}`
 }
 
-function ignore(): void {
-  // What is asked next waits for it by itself; should it fail, so does that.
-}
+/** For a request that only makes the next one wait for it: should it fail, so does that. */
+export function unheard(): void {}

@@ -2,7 +2,7 @@ import type { JoinRequest } from '../../core/backend.js'
 import { grantedCount } from '../../core/line.js'
 import { found, type ZooKeeperClient } from './client/client.js'
 import type { Doubts } from './doubts.js'
-import { readNodes } from './look.js'
+import { readNodes, unheard } from './look.js'
 import { bySeq, linePath, type Node, type Places } from './names.js'
 import type { Tickets } from './tickets.js'
 
@@ -50,7 +50,7 @@ export class Room {
    * A write is done by every server in its turn, also one that fails, and what its session asks next waits for it.
    */
   #catchUp(path: string): void {
-    this.#parts.client.delete(`${path}/none`, ignore)
+    this.#parts.client.delete(`${path}/none`, unheard)
   }
 
   async #nodes({ line }: JoinRequest, path: string): Promise<Node[]> {
@@ -61,8 +61,4 @@ export class Room {
 /** Whether there is room for a ticket behind these. */
 function fits(request: JoinRequest, nodes: readonly Node[]): boolean {
   return grantedCount([...nodes, request]) === nodes.length + 1
-}
-
-function ignore(): void {
-  // What is asked next waits for it by itself; should it fail, so does that.
 }

@@ -152,7 +152,7 @@ export class Race {
     } else if (holder !== undefined) {
       // Somebody wrote to it, and the watch is used up. What cannot be asked now is asked by the next renewal.
       const gone = (stands: boolean): void => void (stands || events()?.lost([holder.request.id]))
-      this.#stands(holder).then(gone, ignore)
+      this.#stands(holder).then(gone, () => undefined)
     }
     // Not one that only tries: it is answered by its own creation, and gone then.
     const next = here.find(({ order, over, request }) => order === undefined && over !== true && request.wait)
@@ -161,8 +161,4 @@ export class Race {
       if (standing.state === 'granted') events()?.granted(next.request.id, standing.order)
     })
   }
-}
-
-function ignore(): void {
-  // Tried again after the next break: nothing but a break can make it fail.
 }
